@@ -60,7 +60,7 @@ typedef struct InferRequest
 	int32_t max_tokens;		  /* 1 .. 2^20 */
 	double temperature;		  /* 0 .. 10; 0 = greedy */
 	double top_p;			  /* (0, 1]; 1 = off */
-	double min_p;			  /* [0, 1); 0 = off */
+	double min_p;			  /* 0 .. 1; 0 = off */
 	int32_t top_k;			  /* 0 = off */
 	int32_t repeat_last_n;	  /* window of the penalties in tokens; 0 = the whole sequence */
 	double repeat_penalty;	  /* (0, 10]; 1 = off */
