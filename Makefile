@@ -74,3 +74,5 @@ check-engine: $(if $(T),$(B)/unit/$(T),$(UNIT_TESTS)) $(ENGINE_PROGRAM)
 
 .PHONY: all engine unit-tests check-engine
 .SECONDARY:
+
+-include test/fuzz/fuzz.mk bench/bench.mk scripts/dev.mk

@@ -73,3 +73,54 @@ pg_config_or_die()
 	pg_config_find || die "no PostgreSQL with server headers found" \
 		"Run scripts/deps, or set PG_CONFIG to the pg_config of your server."
 }
+
+# ---- a module that is staged, not installed ------------------------------------------------------
+
+# Builds what is stale and installs it under a folder; needs $pg_config.
+# shellcheck disable=SC2154
+stage_install()
+{
+	make -s -C "$root" PG_CONFIG="$pg_config" >&2
+	make -s -C "$root" PG_CONFIG="$pg_config" install DESTDIR="$1" >&2
+	chmod -R a+rX "$1"
+}
+
+quoted()
+{
+	printf "'%s'" "${1//\'/\'\'}"
+}
+
+# How this server finds a module that is not installed: Debian's setting, or PostgreSQL 18's.
+# Prints settings; needs $pg_config.
+stage_settings()
+{
+	local stage=$1 pkglibdir sharedir
+	pkglibdir=$("$pg_config" --pkglibdir)
+	sharedir=$("$pg_config" --sharedir)
+	echo "dynamic_library_path = $(quoted "$stage$pkglibdir:\$libdir")"
+	if grep -q '^#extension_destdir' "$sharedir/postgresql.conf.sample"; then
+		echo "extension_destdir = $(quoted "$stage")"
+	elif grep -q '^#extension_control_path' "$sharedir/postgresql.conf.sample"; then
+		echo "extension_control_path = $(quoted "$stage$sharedir:\$system")"
+	else
+		die "this PostgreSQL cannot load an extension that is not installed" "Run make install as root, then this again."
+	fi
+}
+
+# stage_model FILE FOLDER: into a model directory, by a hard link where possible, a copy where not.
+stage_model()
+{
+	local file base folder=$2
+	[ -e "$1" ] ||
+		die "there is no model file \"$1\"" "scripts/model fetches the small one of the demo."
+	file=$(readlink -f "$1")
+	base=$(basename "$1")
+	case $base in *[,=\'\\]*) die "a model file name must be free of commas, quotes and =: $base" ;; esac
+	[ ! "$file" -ef "$folder/$base" ] || return 0
+	rm -rf "${folder:?}/$base"
+	if [ -f "$file" ] && [ -n "$(find "$file" -perm -o=r)" ] && ln "$file" "$folder/$base" 2>/dev/null; then
+		return 0
+	fi
+	cp -rL --reflink=auto "$file" "$folder/$base"
+	chmod -R a+rX "$folder/$base"
+}
