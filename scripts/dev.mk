@@ -28,6 +28,12 @@ asan: ## unit tests under ASan and UBSan
 tsan: ## unit tests under TSan
 	$(MAKE) check-engine VARIANT=tsan T=$(T)
 
+bench: ## our figures, llama.cpp's and the ratios (builds llama.cpp first)
+	bench/decode
+	bench/prefill
+	bench/batch
+	bench/sql_overhead
+
 format: ## rewrite the C files as clang-format wants them
 	.ci/check-format --fix
 
@@ -37,4 +43,4 @@ lint: ## every static check
 dist: ## a release archive under build/
 	git archive --format zip --prefix infer-$(VERSION)/ -o build/infer-$(VERSION).zip HEAD
 
-.PHONY: help demo check-all check-sql check-isolation check-tap asan tsan format lint dist
+.PHONY: help demo check-all check-sql check-isolation check-tap asan tsan bench format lint dist
