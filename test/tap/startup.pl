@@ -23,7 +23,8 @@ sub truncate_copy
 	my ($to, $n_bytes) = @_;
 	open my $in,  '<:raw', $model or die $!;
 	open my $out, '>:raw', $to    or die $!;
-	read $in, my $bytes, $n_bytes;
+	my $bytes;
+	read $in, $bytes, $n_bytes;
 	print $out $bytes;
 	close $out;
 }
