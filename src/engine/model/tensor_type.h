@@ -29,13 +29,16 @@ typedef enum TensorType
 
 typedef struct TensorTypeInfo
 {
-	const char *name;	  /* NULL: unknown or removed */
+	const char *name;
 	uint32_t block_items; /* items that share scales; a row is a multiple of it */
 	uint32_t block_bytes;
 	bool runs; /* kernels exist; else dims and bytes are known and nothing more */
 } TensorTypeInfo;
 
-/* NULL for an id that no file should hold. */
+/* NULL for an id that no file should hold: unknown, removed from the format, or too new to size. */
 extern const TensorTypeInfo *tensor_type_info(uint32_t type);
+
+/* For messages, also about types that tensor_type_info does not know; never NULL ("unknown"). */
+extern const char *tensor_type_name(uint32_t type);
 
 #endif
