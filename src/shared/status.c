@@ -50,6 +50,9 @@ part_copy(char *part, const char *text, size_t n_bytes)
 	part[n] = '\0';
 }
 
+#undef fail
+#undef fail_prefix
+
 bool
 fail(InferError *err, InferCode code, const char *format, ...)
 {

@@ -74,6 +74,20 @@ extern bool fail(InferError *err, InferCode code, const char *format, ...)
 extern bool fail_prefix(InferError *err, const char *format, ...)
 	__attribute__((format(printf, 2, 3), cold));
 
+/*
+ * Compilers and analyzers see at the call that it is false, and so can follow what only a success
+ * sets.
+ */
+static inline bool
+infer_always_false(bool failed)
+{
+	(void) failed;
+	return false;
+}
+
+#define fail(...)		 infer_always_false(fail(__VA_ARGS__))
+#define fail_prefix(...) infer_always_false(fail_prefix(__VA_ARGS__))
+
 extern void infer_error_clear(InferError *err);
 
 /* "INFER_BAD_MODEL" for logs and tests; never NULL. */

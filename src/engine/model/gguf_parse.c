@@ -44,6 +44,9 @@ damaged(const Gguf *gguf, InferError *err, const char *format, ...)
 				gguf->name, detail);
 }
 
+/* As with fail(): visibly false at the call. */
+#define damaged(...) infer_always_false(damaged(__VA_ARGS__))
+
 static bool
 no_memory(const Gguf *gguf, InferError *err)
 {
