@@ -5,9 +5,11 @@
  * An Engine owns models (each with its tokenizer, template, KV pages, scheduler and forward pass),
  * the thread pool, and all requests in flight. Two threads work on it:
  *
- *   intake   engine_submit, engine_cancel, engine_models_*: parses, renders, tokenizes, queues.
- * Never waits for a step, so token counts and refusals are answered while a step runs. step
- * engine_wait, engine_step: admits, runs one forward pass per model with work, samples, delivers.
+ * Intake calls engine_submit, engine_cancel, engine_models_*: it parses, renders, tokenizes and
+ * queues, and never waits for a step, so token counts and refusals are answered while one runs.
+ *
+ * Step calls engine_wait and engine_step: it admits, runs one forward pass per model with work,
+ * samples and delivers.
  *
  * They meet in one mutex-guarded queue that is held for pushing and popping only. Loading a model
  * happens on a thread of its own. A program with one thread may do all of it (tests, `generate`).
@@ -67,8 +69,7 @@ extern bool engine_create(const EngineConfig *config, Engine **out, InferError *
 /* Cancels everything, joins threads, frees models. */
 extern void engine_destroy(Engine *engine);
 
-/* ---- intake thread
- * ------------------------------------------------------------------------------------- */
+/* ---- intake thread ---- */
 
 /*
  * Starts a request. `payload` (request.h tells its order) is copied as far as needed before return.
@@ -104,8 +105,7 @@ extern bool engine_models_wait(Engine *engine, InferError *err);
 extern bool engine_model_load_file(Engine *engine, const char *name, const char *path,
 								   InferError *err);
 
-/* ---- step thread
- * --------------------------------------------------------------------------------------- */
+/* ---- step thread ---- */
 
 /* One step: true while there is or may be more to do at once. */
 extern bool engine_step(Engine *engine);

@@ -153,7 +153,9 @@ scheduler_limits_set(Scheduler *s, Pool *pool, const SchedulerLimits *limits, In
 	if (max_batch_tokens < s->max_outputs + SCHEDULER_MIN_CHUNK)
 		max_batch_tokens = s->max_outputs + SCHEDULER_MIN_CHUNK;
 
-	if (pool != s->pool || max_outputs > s->max_outputs || max_batch_tokens > s->max_batch_tokens)
+	/* A new pool may lie at the address of the old one: the number of threads is compared too. */
+	if (pool != s->pool || s->n_samplers != pool_thread_count(pool) ||
+		max_outputs > s->max_outputs || max_batch_tokens > s->max_batch_tokens)
 	{
 		if (!scratch_make(&scratch, &s->config, pool, max_batch_tokens, max_outputs, err))
 			return false;

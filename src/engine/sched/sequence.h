@@ -1,25 +1,24 @@
+/* clang-format off */
 /*
  * sequence.h: one generation on its way through the scheduler.
  *
- * clang-format off
+ *           admitted: pages for all its tokens         last prompt chunk         end, stop,
+ *   WAITING ---------------------------------> PREFILL ----------------> DECODE ------------> FINISHED
+ *      ^                                          |                         |   length, error
+ *      |      pages or its place go to others,    |                         |
+ *      +--- PREEMPTED <---------------------------+-------------------------+
+ *             nobody reads its output
  *
- *                 admitted: pages for the whole prompt
- *        WAITING ─────────────────────────────────────▶ PREFILL ──last prompt chunk──▶ DECODE
- * ──end, stop,──▶ FINISHED ▲                                              │ │      length, error │
- * pages or a place needed by others,   │                              │ └──── PREEMPTED ◀── or
- * nobody reads its output ┴──────────────────────────────┘
- *
- *   any state ──cancel, deadline──▶ FINISHED
- *
- * clang-format on
+ *   any state --cancel, deadline--> FINISHED
  *
  * A preempted sequence keeps its tokens (prompt and what was generated), gives back its pages (full
- * ones stay in the prefix cache while there is room) and is computed again: promise §3.2 makes the
- * continuation equal bit for bit. PREEMPTED waits in the same queue as WAITING.
+ * ones stay in the prefix cache while there is room) and is computed again: promise 3.2 of the design
+ * makes the continuation equal bit for bit. PREEMPTED waits in the same queue as WAITING.
  *
  * Owner: whoever made it (the engine's request); it is linked into one scheduler from scheduler_add
  * until the finished event. All State fields belong to the step thread.
  */
+/* clang-format on */
 #ifndef INFER_ENGINE_SEQUENCE_H
 #define INFER_ENGINE_SEQUENCE_H
 
