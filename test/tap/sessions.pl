@@ -28,5 +28,15 @@ is($node->safe_psql('postgres', 'SELECT count(*) FROM got JOIN expected USING (k
 is(engine_pid($node), $pid, 'by one engine');
 audit_ok($node);
 wait_for('connections are closed', sub { (health($node)->{sessions} // 1) <= 1 }, 10);
+
+# Idle means idle: the engine's CPU clock stands still but for its heartbeat (a tick is 10 ms).
+sub engine_ticks
+{
+	my @stat = split ' ', (slurp_file("/proc/$pid/stat") =~ s/^.*\) //sr);
+	return $stat[11] + $stat[12];
+}
+my $ticks = engine_ticks();
+$node->safe_psql('postgres', 'SELECT pg_sleep(3)');
+cmp_ok(engine_ticks() - $ticks, '<=', 2, 'an idle engine uses no CPU');
 $node->stop;
 done_testing();
