@@ -62,7 +62,9 @@ typedef struct InferSlot
 	/* the protocol: anyone, only along the arrows above */
 	_Atomic uint64_t word;
 
-	/* set by the owner before it sleeps, cleared by whoever wakes it: the engine rings only then */
+	/* Set by the owner before it sleeps, cleared by whoever wakes it: the engine rings only then.
+	 * Who sets one of these flags looks at the slot once more, behind a read-modify-write of the
+	 * flag or a full fence: so no wake-up falls between. */
 	_Atomic uint32_t backend_waiting;
 
 	/* set by the engine when it holds output for which the ring has no room: the owner rings
