@@ -1,3 +1,7 @@
+/*
+ * answer.c: the sink of a request: pieces into its slot's ring, the result into its slot, and a
+ * byte to a backend that sleeps.
+ */
 #include "server.h"
 
 #include <errno.h>

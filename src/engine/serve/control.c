@@ -1,3 +1,4 @@
+/* control.c: the supervisor's frames: pings are answered, settings taken anew. */
 #include "server.h"
 
 #include <errno.h>

@@ -1,3 +1,4 @@
+/* intake.c: the epoll loop: sessions come, ring and go; what a frame asks for is in submit.c. */
 #include "server.h"
 
 #include <errno.h>

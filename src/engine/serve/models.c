@@ -1,3 +1,4 @@
+/* models.c: the table of models in the region, written when it changed. */
 #include "server.h"
 
 #include <string.h>

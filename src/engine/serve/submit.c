@@ -1,3 +1,7 @@
+/*
+ * submit.c: what doorbells ask for: a slot is taken, its request copied and checked, handed to the
+ * engine, cancelled or offered its output again.
+ */
 #include "server.h"
 
 #include <fcntl.h>

@@ -1,3 +1,4 @@
+/* functions.c: which functions of the catalogue are ours, by symbol and library. */
 #include "postgres.h"
 
 #include "batch.h"

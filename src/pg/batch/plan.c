@@ -1,3 +1,4 @@
+/* plan.c: the planner hook and its walk over a finished plan. */
 #include "postgres.h"
 
 #include "batch.h"
