@@ -6,7 +6,14 @@
 # PGXS cannot build a module and a program at once, so the engine has rules of its own, and they come first:
 # they work where there is no PostgreSQL at all. `make help` lists what a developer needs.
 
-VERSION := $(shell sed -n "s/^default_version = '\(.*\)'/\1/p" infer.control)
+# Builds in its own folder or in another one: make -f /path/to/Makefile.
+SRC := $(patsubst %/,%,$(dir $(firstword $(MAKEFILE_LIST))))
+ifneq ($(SRC),.)
+VPATH := $(SRC)
+endif
+sources = $(patsubst $(SRC)/%,%,$(wildcard $(addprefix $(SRC)/,$(1))))
+
+INFER_VERSION := $(shell sed -n "s/^default_version = '\(.*\)'/\1/p" $(SRC)/infer.control)
 
 # VARIANT names a set of flags and its folder, so that plain, asan and tsan objects never mix.
 VARIANT ?= plain
@@ -16,7 +23,7 @@ B := build/$(VARIANT)
 
 ENGINE_CC ?= $(CC)
 ENGINE_LIBS := $(shell pkg-config --libs libpcre2-8 libutf8proc jansson 2>/dev/null || echo -lpcre2-8 -lutf8proc -ljansson) -lm -lpthread
-ENGINE_CPPFLAGS := -D_GNU_SOURCE -DINFER_VERSION='"$(VERSION)"' -Isrc -I. $(ENGINE_EXTRA_CPPFLAGS)
+ENGINE_CPPFLAGS := -D_GNU_SOURCE -DINFER_VERSION='"$(INFER_VERSION)"' -I$(SRC)/src -I$(SRC) $(ENGINE_EXTRA_CPPFLAGS)
 ENGINE_WARNINGS := -Wall -Wextra -Wshadow -Wvla -Wstrict-prototypes -Wmissing-prototypes $(WERROR)
 ENGINE_CFLAGS_plain := -O2 -g -D_FORTIFY_SOURCE=2 -fstack-protector-strong
 ENGINE_CFLAGS_debug := -O1 -g -DINFER_DEBUG -DINFER_TESTING
@@ -32,9 +39,9 @@ ISA_FLAGS_avx512 := -mavx512f -mavx512bw -mavx512vl -mavx512dq -mavx2 -mfma -mf1
 ISA_FLAGS_vnni := $(ISA_FLAGS_avx512) -mavx512vnni
 isa_flags = $(foreach isa,avx2 avx512 vnni,$(if $(filter %_$(isa).c,$(1)),$(ISA_FLAGS_$(isa))))
 
-KERNEL_SRCS := $(wildcard kernels/*.c kernels/cpu/*.c)
-SHARED_SRCS := $(wildcard src/shared/*.c)
-ENGINE_SRCS := $(wildcard src/engine/*.c src/engine/*/*.c)
+KERNEL_SRCS := $(call sources,kernels/*.c kernels/cpu/*.c)
+SHARED_SRCS := $(call sources,src/shared/*.c)
+ENGINE_SRCS := $(call sources,src/engine/*.c src/engine/*/*.c)
 ENGINE_MAIN := src/engine/main.c
 ENGINE_OBJS := $(patsubst %.c,$(B)/%.o,$(KERNEL_SRCS) $(SHARED_SRCS) $(filter-out $(ENGINE_MAIN),$(ENGINE_SRCS)))
 
@@ -55,7 +62,7 @@ $(B)/%.o: %.c
 
 # ---- engine tests: test/unit/NAME_test.c is one program, cmocka ---------------------------------------------
 
-UNIT_TESTS := $(patsubst test/unit/%_test.c,$(B)/unit/%,$(wildcard test/unit/*_test.c))
+UNIT_TESTS := $(patsubst test/unit/%_test.c,$(B)/unit/%,$(call sources,test/unit/*_test.c))
 T ?=
 
 $(B)/libengine.a: $(ENGINE_OBJS)
@@ -75,4 +82,64 @@ check-engine: $(if $(T),$(B)/unit/$(T),$(UNIT_TESTS)) $(ENGINE_PROGRAM)
 .PHONY: all engine unit-tests check-engine
 .SECONDARY:
 
--include test/fuzz/fuzz.mk bench/bench.mk scripts/dev.mk
+# ---- module ------------------------------------------------------------------------------------------------
+#
+# Objects lie under build/pg, with dependencies of their own: the server's packages are configured without.
+# Where there is no pg_config only the engine is built.
+
+PG_CONFIG ?= pg_config
+PGXS := $(wildcard $(shell $(PG_CONFIG) --pgxs 2>/dev/null))
+
+ifneq ($(PGXS),)
+EXTENSION = infer
+MODULE_big = infer
+PG_SRCS := $(call sources,src/pg/*.c src/pg/*/*.c) $(SHARED_SRCS)
+OBJS = $(PG_SRCS:%.c=build/pg/%.o)
+DATA_built = infer--$(INFER_VERSION).sql
+DATA = $(call sources,sql/install/infer--*--*.sql)
+SHLIB_LINK = -lm
+PG_CPPFLAGS = -I$(SRC)/src -DINFER_VERSION='"$(INFER_VERSION)"' $(MODULE_EXTRA_CPPFLAGS)
+PG_CFLAGS = -fvisibility=hidden -Wextra -Wno-unused-parameter -Wno-missing-field-initializers \
+	-Wno-sign-compare -Wno-declaration-after-statement $(WERROR)
+
+REGRESS = $(sort $(patsubst sql/%.sql,%,$(call sources,sql/*.sql)))
+REGRESS_OPTS = --inputdir=$(SRC) --load-extension=infer
+ISOLATION = $(sort $(patsubst test/isolation/specs/%.spec,%,$(call sources,test/isolation/specs/*.spec)))
+ISOLATION_OPTS = --inputdir=$(SRC)/test/isolation --load-extension=infer
+TAP_TESTS = $(if $(call sources,test/tap/*.pl),1)
+PROVE_TESTS = $(addprefix $(SRC)/,$(call sources,test/tap/*.pl))
+EXTRA_CLEAN = build
+
+# no clang is needed to build or install, and inlining our functions into queries gains nothing
+override with_llvm = no
+include $(PGXS)
+
+build/pg/%.o: %.c
+	@mkdir -p $(@D)
+	$(CC) $(CFLAGS) $(CPPFLAGS) -MMD -MP -c -o $@ $<
+
+infer--$(INFER_VERSION).sql: sql/install/infer.sql infer.control
+	cp $< $@
+
+install: install-engine
+uninstall: uninstall-engine
+
+install-engine: $(ENGINE_PROGRAM)
+	$(MKDIR_P) '$(DESTDIR)$(pkglibdir)'
+	$(INSTALL_PROGRAM) $(ENGINE_PROGRAM) '$(DESTDIR)$(pkglibdir)/infer-engine'
+
+uninstall-engine:
+	rm -f '$(DESTDIR)$(pkglibdir)/infer-engine'
+
+# Regression, isolation and TAP tests against a server of their own; nothing is installed system-wide.
+check-sql: all
+	$(SRC)/test/run-sql $(CURDIR) '$(PG_CONFIG)'
+
+.PHONY: install-engine uninstall-engine check-sql
+else
+clean:
+	rm -rf build
+.PHONY: clean
+endif
+
+-include $(addprefix $(SRC)/,test/fuzz/fuzz.mk bench/bench.mk scripts/dev.mk)
