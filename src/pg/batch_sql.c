@@ -7,9 +7,10 @@
 #include "fmgr.h"
 #include "funcapi.h"
 #include "pg/call.h"
+#include "pg/compat.h"
 #include "utils/array.h"
 
-PG_FUNCTION_INFO_V1(infer_batch);
+INFER_FUNCTION(infer_batch);
 
 #define N_BATCH_COLUMNS (1 + N_DETAIL_COLUMNS)
 

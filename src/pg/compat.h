@@ -7,11 +7,18 @@
 
 #include <time.h>
 
+#include "fmgr.h"
 #include "libpq/libpq.h"
 #include "storage/proc.h"
 #include "utils/guc.h"
 #include "utils/memutils.h"
 #include "utils/wait_event.h"
+
+/* PG_FUNCTION_INFO_V1 for a library whose symbols are hidden: up to version 15 it exports only the
+ * function's record. */
+#define INFER_FUNCTION(name)                                                                       \
+	extern PGDLLEXPORT Datum name(PG_FUNCTION_ARGS);                                               \
+	PG_FUNCTION_INFO_V1(name)
 
 #if PG_VERSION_NUM >= 170000
 #	define infer_my_procno() ((uint32) MyProcNumber)

@@ -6,11 +6,12 @@
 #include "fmgr.h"
 #include "funcapi.h"
 #include "pg/call.h"
+#include "pg/compat.h"
 
-PG_FUNCTION_INFO_V1(infer_generate);
-PG_FUNCTION_INFO_V1(infer_generate_detail);
-PG_FUNCTION_INFO_V1(infer_chat);
-PG_FUNCTION_INFO_V1(infer_render);
+INFER_FUNCTION(infer_generate);
+INFER_FUNCTION(infer_generate_detail);
+INFER_FUNCTION(infer_chat);
+INFER_FUNCTION(infer_render);
 
 static Datum
 text_answer(FunctionCallInfo fcinfo, const Call *call)

@@ -7,14 +7,15 @@
 #include "fmgr.h"
 #include "funcapi.h"
 #include "pg/call.h"
+#include "pg/compat.h"
 #include "pg/errors.h"
 #include "utils/builtins.h"
 #include "utils/hsearch.h"
 #include "utils/memutils.h"
 
-PG_FUNCTION_INFO_V1(infer_submit);
-PG_FUNCTION_INFO_V1(infer_result);
-PG_FUNCTION_INFO_V1(infer_cancel);
+INFER_FUNCTION(infer_submit);
+INFER_FUNCTION(infer_result);
+INFER_FUNCTION(infer_cancel);
 
 typedef struct Job
 {

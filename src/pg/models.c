@@ -7,6 +7,7 @@
 #include "funcapi.h"
 #include "lib/stringinfo.h"
 #include "miscadmin.h"
+#include "pg/compat.h"
 #include "pg/errors.h"
 #include "pg/shmem.h"
 #include "utils/builtins.h"
@@ -14,8 +15,8 @@
 #include "utils/jsonb.h"
 #include "utils/timestamp.h"
 
-PG_FUNCTION_INFO_V1(infer_models_list);
-PG_FUNCTION_INFO_V1(infer_health);
+INFER_FUNCTION(infer_models_list);
+INFER_FUNCTION(infer_health);
 
 #define N_MODEL_COLUMNS 23
 

@@ -12,7 +12,7 @@
 #include "tcop/tcopprot.h"
 #include "utils/builtins.h"
 
-PG_FUNCTION_INFO_V1(infer_stream);
+INFER_FUNCTION(infer_stream);
 
 struct Stream
 {

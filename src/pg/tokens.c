@@ -6,11 +6,12 @@
 #include "catalog/pg_type.h"
 #include "fmgr.h"
 #include "pg/call.h"
+#include "pg/compat.h"
 #include "pg/errors.h"
 #include "utils/array.h"
 
-PG_FUNCTION_INFO_V1(infer_count_tokens);
-PG_FUNCTION_INFO_V1(infer_tokenize);
+INFER_FUNCTION(infer_count_tokens);
+INFER_FUNCTION(infer_tokenize);
 
 /* Waits for the answer; NULL when a soft error was turned into one. */
 static PgRequest *
