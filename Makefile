@@ -88,7 +88,8 @@ check-engine: $(if $(T),$(B)/unit/$(T),$(UNIT_TESTS)) $(ENGINE_PROGRAM)
 # Where there is no pg_config only the engine is built.
 
 PG_CONFIG ?= pg_config
-PGXS := $(wildcard $(shell $(PG_CONFIG) --pgxs 2>/dev/null))
+# `make check` is ours (scripts/dev.mk): the one that PGXS has only says that there is none.
+PGXS := $(if $(filter check,$(MAKECMDGOALS)),,$(wildcard $(shell $(PG_CONFIG) --pgxs 2>/dev/null)))
 
 ifneq ($(PGXS),)
 EXTENSION = infer

@@ -10,7 +10,11 @@ help: ## what make can do
 demo: ## from nothing to a streamed answer out of SQL
 	scripts/demo
 
-check-all: ## everything that CI runs
+ifneq ($(filter check,$(MAKECMDGOALS)),)
+check: check-all
+endif
+
+check-all: ## everything that CI runs; so does make check
 	scripts/check
 
 check-sql: ## pg_regress, in a temporary server

@@ -295,7 +295,7 @@ options_from_jsonb(const NullableDatum *json, Call *call, CallOptions *options)
 	{
 		if (token == WJB_KEY)
 			option = option_of_key(&value);
-		else if (token == WJB_VALUE && value.type != jbvNull)
+		else if (token == WJB_VALUE && option != NULL && value.type != jbvNull)
 			option_set(option, &value, call, options);
 	}
 }

@@ -113,7 +113,8 @@ sub audit
 		SELECT name, state, n_running, n_waiting, kv_pages_total - kv_pages_free
 		FROM infer_models WHERE state = 'ready' AND (n_running, n_waiting) <> (0, 0) OR kv_pages_total <> kv_pages_free));
 	return "models busy: $rows" if $rows ne '';
-	return "$health->{slots_used} slots in use" if $health->{slots_used};
+	my $slots = $health->{slots};
+	return 'slots: ' . join ', ', map { "$_ $slots->{$_}" } sort keys %$slots if $slots->{free} != $slots->{total};
 	return '';
 }
 
