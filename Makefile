@@ -103,7 +103,9 @@ PG_CPPFLAGS = -I$(SRC)/src -DINFER_VERSION='"$(INFER_VERSION)"' $(MODULE_EXTRA_C
 	-D'PGDLLEXPORT=__attribute__((visibility("default")))'
 # Up to version 15 the server's headers leave PGDLLEXPORT empty, and everything would be hidden.
 PG_CFLAGS = -fvisibility=hidden -Wextra -Wno-unused-parameter -Wno-missing-field-initializers \
-	-Wno-sign-compare -Wno-declaration-after-statement $(WERROR)
+	-Wno-sign-compare -Wno-declaration-after-statement $(if $(findstring clang,$(CC)),$(CLANG_CFLAGS)) $(WERROR)
+# the server was configured for gcc: its flags and headers hold things that clang warns about
+CLANG_CFLAGS = -Wno-unknown-warning-option -Wno-ignored-optimization-argument -Wno-ignored-attributes
 
 REGRESS = $(sort $(patsubst sql/%.sql,%,$(call sources,sql/*.sql)))
 REGRESS_OPTS = --inputdir=$(SRC) --load-extension=infer

@@ -5,6 +5,7 @@
 
 #include "fmgr.h"
 #include "miscadmin.h"
+#include "pg/batch/batch.h"
 #include "pg/errors.h"
 #include "pg/guc.h"
 #include "pg/request.h"
@@ -21,6 +22,7 @@ _PG_init(void)
 	guc_define();
 	errors_install_hooks();
 	request_install_callbacks();
+	plan_hook_install();
 
 	/* loaded by a function call, by pg_upgrade or without a postmaster: nothing is started, and
 	 * infer_available() says why */
