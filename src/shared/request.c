@@ -149,7 +149,7 @@ static bool
 number_refuse(const InferOptionInfo *option, double value, InferError *err)
 {
 	return fail(err, INFER_BAD_OPTION,
-				"option \"%s\" is out of range\nIt is %g; allowed %s from %g%s to %g.", option->key,
+				"option \"%s\" is out of range\nIt is %.10g; allowed %s from %.10g%s to %.10g.", option->key,
 				value, option->type == INFER_OPTION_INT ? "are integers" : "are numbers",
 				option->min, option->min_open ? " (excluded)" : "", option->max);
 }
