@@ -1,0 +1,191 @@
+/*
+ * matmul_ref.c: products of packed matrices, one output at a time, and the activations they take.
+ */
+#include "kernels/blocks.h"
+#include "kernels/cpu/half.h"
+#include "kernels/cpu/packed.h"
+#include "kernels/cpu/ref.h"
+
+#include <math.h>
+#include <string.h>
+
+static size_t
+align64(size_t n)
+{
+	return (n + 63) & ~(size_t) 63;
+}
+
+size_t
+acts_bytes(int32_t n_tokens, int32_t n_cols)
+{
+	size_t n = (size_t) n_tokens * (size_t) n_cols;
+
+	return align64(n) + align64(n / 32 * sizeof(float)) + align64(n / 16 * sizeof(int32_t));
+}
+
+void
+acts_place(Acts *acts, int32_t n_tokens, int32_t n_cols, const float *f32, void *memory)
+{
+	size_t n = (size_t) n_tokens * (size_t) n_cols;
+	char *at = memory;
+
+	acts->n_tokens = n_tokens;
+	acts->n_cols = n_cols;
+	acts->f32 = f32;
+	acts->q = (int8_t *) at;
+	at += align64(n);
+	acts->scale = (float *) at;
+	at += align64(n / 32 * sizeof(float));
+	acts->sum = (int32_t *) at;
+}
+
+static void
+block_quantize(const float *x, int8_t *q, float *scale, int32_t *sums)
+{
+	float largest = 0.0f;
+	float inverse;
+
+	for (int i = 0; i < 32; i++)
+		if (fabsf(x[i]) > largest)
+			largest = fabsf(x[i]);
+	*scale = largest / 127.0f;
+	inverse = largest > 0.0f ? 127.0f / largest : 0.0f;
+	sums[0] = sums[1] = 0;
+	for (int i = 0; i < 32; i++)
+	{
+		float scaled = x[i] * inverse;
+
+		/* min and max as the vector instructions define them: NaN becomes 127 */
+		scaled = scaled < 127.0f ? scaled : 127.0f;
+		scaled = scaled > -127.0f ? scaled : -127.0f;
+		q[i] = (int8_t) nearbyintf(scaled);
+		sums[i / 16] += q[i];
+	}
+}
+
+void
+quantize_acts_ref(Acts *acts, int32_t first, int32_t n)
+{
+	size_t n_blocks = (size_t) acts->n_cols / 32;
+
+	for (size_t b = (size_t) first * n_blocks; b < (size_t) (first + n) * n_blocks; b++)
+		block_quantize(acts->f32 + 32 * b, acts->q + 32 * b, acts->scale + b, acts->sum + 2 * b);
+}
+
+static float
+element_at(uint32_t type, const char *group, size_t index)
+{
+	const uint16_t *halves = (const uint16_t *) group;
+
+	if (type == BLOCK_F32)
+		return ((const float *) group)[index];
+	return type == BLOCK_F16 ? half_to_float(halves[index]) : bfloat_to_float(halves[index]);
+}
+
+/* Sums of code * q over the two halves of a sub-block. */
+static void
+codes_dot(const PackedFormat *format, const uint8_t *codes, const uint8_t *high, int lane,
+		  const int8_t *q, int32_t dots[2])
+{
+	dots[0] = dots[1] = 0;
+	for (int c = 0; c < 32; c++)
+	{
+		int k = c / 4;
+		int byte = 4 * lane + c % 4;
+		int32_t code;
+
+		if (format->scheme == SCHEME_BYTE)
+			code = codes[64 * k + byte];
+		else
+			code = codes[64 * (k / 2) + byte] >> 4 * (k % 2) & 0x0f;
+		if (format->n_high == 1)
+			code |= (high[byte] >> k & 1) << 4;
+		else if (format->n_high == 2)
+			code |= (high[64 * (k / 4) + byte] >> 2 * (k % 4) & 3) << 4;
+		dots[c / 16] += code * q[c];
+	}
+}
+
+static float
+quantized_dot(const PackedFormat *format, const PackedPlanes *planes, const char *group, int lane,
+			  const Acts *acts, int32_t token)
+{
+	size_t n_sub = (size_t) acts->n_cols / 32;
+	size_t per_block = (size_t) format->file_items / 32;
+	const uint16_t *d = (const uint16_t *) (group + planes->d);
+	const uint16_t *m = (const uint16_t *) (group + planes->m);
+	const uint8_t *sc = (const uint8_t *) group + planes->sc;
+	const uint8_t *mn = (const uint8_t *) group + planes->mn;
+	float acc = 0.0f;
+
+	for (size_t s = 0; s < n_sub; s++)
+	{
+		size_t b = (size_t) token * n_sub + s;
+		size_t scale_at = s / per_block * KERNEL_ROW_GROUP + (size_t) lane;
+		float scale = half_to_float(d[scale_at]);
+		int32_t sum = acts->sum[2 * b] + acts->sum[2 * b + 1];
+		int32_t dots[2], dot;
+
+		codes_dot(format, (const uint8_t *) group + s * (format->scheme == SCHEME_BYTE ? 512 : 256),
+				  (const uint8_t *) group + planes->high + s * 64 * (size_t) format->n_high, lane,
+				  acts->q + 32 * b, dots);
+		if (format->n_scales == 2)
+		{
+			const int8_t *pair = (const int8_t *) sc + 2 * s * KERNEL_ROW_GROUP + lane;
+
+			dot = pair[0] * (dots[0] - format->zero * acts->sum[2 * b]) +
+				  pair[KERNEL_ROW_GROUP] * (dots[1] - format->zero * acts->sum[2 * b + 1]);
+		}
+		else
+			dot = dots[0] + dots[1] - format->zero * sum;
+		if (format->n_scales == 1)
+			scale *= (float) sc[s * KERNEL_ROW_GROUP + (size_t) lane];
+		acc = fmaf(scale * acts->scale[b], (float) dot, acc);
+		if (format->min == MIN_PLUS)
+			acc = fmaf(half_to_float(m[scale_at]), acts->scale[b] * (float) sum, acc);
+		else if (format->min == MIN_K)
+			acc = fmaf(
+				-(half_to_float(m[scale_at]) * (float) mn[s * KERNEL_ROW_GROUP + (size_t) lane]),
+				acts->scale[b] * (float) sum, acc);
+	}
+	return acc;
+}
+
+static float
+float_dot(uint32_t type, const char *group, int lane, const float *x, int32_t n_cols)
+{
+	float acc = 0.0f;
+
+	for (int32_t c = 0; c < n_cols; c++)
+		acc =
+			fmaf(element_at(type, group, (size_t) c * KERNEL_ROW_GROUP + (size_t) lane), x[c], acc);
+	return acc;
+}
+
+void
+matmul_ref(const PackedMatrix *m, const Acts *acts, int32_t first_group, int32_t n_groups,
+		   float *out, int64_t out_stride)
+{
+	const PackedFormat *format = packed_format(m->type);
+	PackedPlanes planes;
+
+	packed_planes(format, m->n_cols, &planes);
+	for (int32_t g = first_group; g < first_group + n_groups; g++)
+	{
+		const char *group = (const char *) m->data + (size_t) g * planes.group_bytes;
+
+		for (int lane = 0; lane < KERNEL_ROW_GROUP; lane++)
+		{
+			int64_t row = (int64_t) g * KERNEL_ROW_GROUP + lane;
+
+			if (row >= m->n_rows)
+				break;
+			for (int32_t t = 0; t < acts->n_tokens; t++)
+				out[t * out_stride + row] =
+					format->scheme == SCHEME_FLOAT
+						? float_dot(m->type, group, lane,
+									acts->f32 + (size_t) t * (size_t) m->n_cols, m->n_cols)
+						: quantized_dot(format, &planes, group, lane, acts, t);
+		}
+	}
+}

@@ -1,0 +1,43 @@
+/*
+ * ref.h: the scalar references, which are the specification of every operation (kernels.h has the
+ * contracts). Variants that have nothing faster keep these.
+ */
+#ifndef INFER_KERNELS_REF_H
+#define INFER_KERNELS_REF_H
+
+#include "kernels/kernels.h"
+
+extern void quantize_acts_ref(Acts *acts, int32_t first, int32_t n);
+extern void matmul_ref(const PackedMatrix *m, const Acts *acts, int32_t first_group,
+					   int32_t n_groups, float *out, int64_t out_stride);
+extern void rms_norm_ref(const float *x, const float *weight, int32_t n, float eps, float *out);
+extern void rope_ref(float *head, const float *cos, const float *sin, int32_t n_rot,
+					 bool interleaved);
+extern void swiglu_ref(const float *gate, const float *up, int32_t n, float *out);
+extern void add_ref(float *x, const float *y, int32_t n);
+extern void kv_write_ref(const KvLayer *kv, int32_t page, int32_t slot_in_page, const float *k,
+						 const float *v);
+extern void attention_ref(const AttentionTask *task, void *scratch);
+extern int32_t argmax_ref(const float *x, int32_t n);
+extern float exp_sum_ref(const float *x, int32_t n, float max, float *out);
+extern float max_finite_ref(const float *x, int32_t n, bool *all_finite);
+
+/* Overwrite what the instruction set makes faster; each in the file of its suffix. */
+extern void kernels_fill_avx2(Kernels *kernels);
+extern void kernels_fill_avx512(Kernels *kernels);
+extern void kernels_fill_vnni(Kernels *kernels);
+
+/* 16 partial sums to one: halves are added (kernels.h). */
+static inline float
+partials_add(float partials[16])
+{
+	for (int n = 8; n > 0; n /= 2)
+		for (int i = 0; i < n; i++)
+			partials[i] += partials[i + n];
+	return partials[0];
+}
+
+/* The score cap, then the mask's place: both variants of attention call it between their passes. */
+extern void scores_cap(float *scores, int32_t n, float softcap);
+
+#endif

@@ -1,0 +1,267 @@
+/*
+ * simd_avx512.h: the few vector operations that the templates are written in, 16 lanes wide. With
+ * SIMD_VNNI the byte dot is one instruction. simd_avx2.h gives the same names 8 lanes wide.
+ *
+ *   vf  floats, one per lane        vi  int32 per lane, or 4 bytes per lane
+ */
+#ifndef INFER_KERNELS_SIMD_H
+#define INFER_KERNELS_SIMD_H
+
+#include <immintrin.h>
+#include <stdint.h>
+#include <string.h>
+
+#define LANES		16
+#define SIMD_INLINE static inline __attribute__((always_inline))
+
+typedef __m512 vf;
+typedef __m512i vi;
+
+SIMD_INLINE vf
+vf_zero(void)
+{
+	return _mm512_setzero_ps();
+}
+
+SIMD_INLINE vf
+vf_set1(float x)
+{
+	return _mm512_set1_ps(x);
+}
+
+SIMD_INLINE vf
+vf_load(const float *p)
+{
+	return _mm512_loadu_ps(p);
+}
+
+SIMD_INLINE void
+vf_store(float *p, vf x)
+{
+	_mm512_storeu_ps(p, x);
+}
+
+SIMD_INLINE vf
+vf_load_half(const uint16_t *p)
+{
+	return _mm512_cvtph_ps(_mm256_loadu_si256((const __m256i *) p));
+}
+
+SIMD_INLINE vf
+vf_load_bfloat(const uint16_t *p)
+{
+	return _mm512_castsi512_ps(
+		_mm512_slli_epi32(_mm512_cvtepu16_epi32(_mm256_loadu_si256((const __m256i *) p)), 16));
+}
+
+SIMD_INLINE vf
+vf_add(vf a, vf b)
+{
+	return _mm512_add_ps(a, b);
+}
+
+SIMD_INLINE vf
+vf_sub(vf a, vf b)
+{
+	return _mm512_sub_ps(a, b);
+}
+
+SIMD_INLINE vf
+vf_mul(vf a, vf b)
+{
+	return _mm512_mul_ps(a, b);
+}
+
+SIMD_INLINE vf
+vf_div(vf a, vf b)
+{
+	return _mm512_div_ps(a, b);
+}
+
+SIMD_INLINE vf
+vf_fma(vf a, vf b, vf c)
+{
+	return _mm512_fmadd_ps(a, b, c);
+}
+
+/* a < b ? a : b and a > b ? a : b, so a NaN in a gives b */
+SIMD_INLINE vf
+vf_min(vf a, vf b)
+{
+	return _mm512_min_ps(a, b);
+}
+
+SIMD_INLINE vf
+vf_max(vf a, vf b)
+{
+	return _mm512_max_ps(a, b);
+}
+
+SIMD_INLINE vf
+vf_abs(vf a)
+{
+	return _mm512_abs_ps(a);
+}
+
+SIMD_INLINE vf
+vf_neg(vf a)
+{
+	return _mm512_xor_ps(a, _mm512_set1_ps(-0.0f));
+}
+
+/* a NaN where x is one, else y */
+SIMD_INLINE vf
+vf_nan_from(vf x, vf y)
+{
+	return _mm512_mask_mov_ps(y, _mm512_cmp_ps_mask(x, x, _CMP_UNORD_Q), x);
+}
+
+SIMD_INLINE vf
+vf_round(vf a)
+{
+	return _mm512_roundscale_ps(a, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
+}
+
+/* x < limit ? 0 : y; a NaN in x keeps y */
+SIMD_INLINE vf
+vf_zero_below(vf x, float limit, vf y)
+{
+	return _mm512_mask_mov_ps(y, _mm512_cmp_ps_mask(x, vf_set1(limit), _CMP_LT_OQ), vf_zero());
+}
+
+/* 2^n for whole n in -126 .. 127 */
+SIMD_INLINE vf
+vf_power2(vf n)
+{
+	return _mm512_castsi512_ps(
+		_mm512_slli_epi32(_mm512_add_epi32(_mm512_cvtps_epi32(n), _mm512_set1_epi32(127)), 23));
+}
+
+SIMD_INLINE vf
+vf_from_int(vi a)
+{
+	return _mm512_cvtepi32_ps(a);
+}
+
+SIMD_INLINE vi
+vi_from_float(vf a)
+{
+	return _mm512_cvtps_epi32(a);
+}
+
+SIMD_INLINE vi
+vi_zero(void)
+{
+	return _mm512_setzero_si512();
+}
+
+SIMD_INLINE vi
+vi_set1(int32_t x)
+{
+	return _mm512_set1_epi32(x);
+}
+
+SIMD_INLINE vi
+vi_load(const void *p)
+{
+	return _mm512_loadu_si512(p);
+}
+
+SIMD_INLINE vi
+vi_load_u8(const uint8_t *p)
+{
+	return _mm512_cvtepu8_epi32(_mm_loadu_si128((const __m128i *) p));
+}
+
+SIMD_INLINE vi
+vi_load_i8(const int8_t *p)
+{
+	return _mm512_cvtepi8_epi32(_mm_loadu_si128((const __m128i *) p));
+}
+
+/* Narrows int32 lanes that fit to int8 and stores them. */
+SIMD_INLINE void
+vi_store_i8(int8_t *p, vi a)
+{
+	_mm_storeu_si128((__m128i *) p, _mm512_cvtepi32_epi8(a));
+}
+
+SIMD_INLINE vi
+vi_add(vi a, vi b)
+{
+	return _mm512_add_epi32(a, b);
+}
+
+SIMD_INLINE vi
+vi_sub(vi a, vi b)
+{
+	return _mm512_sub_epi32(a, b);
+}
+
+SIMD_INLINE vi
+vi_mul(vi a, vi b)
+{
+	return _mm512_mullo_epi32(a, b);
+}
+
+/* (bytes >> shift) & mask, then << up, per byte; mask keeps what crosses bytes away */
+#define vi_bits(a, shift, mask, up)                                                                \
+	_mm512_slli_epi16(_mm512_and_si512(_mm512_srli_epi16((a), (shift)), _mm512_set1_epi8(mask)),   \
+					  (up))
+
+SIMD_INLINE vi
+vi_or(vi a, vi b)
+{
+	return _mm512_or_si512(a, b);
+}
+
+SIMD_INLINE vi
+vi_broadcast4(const int8_t *p)
+{
+	int32_t bytes;
+
+	memcpy(&bytes, p, sizeof(bytes));
+	return _mm512_set1_epi32(bytes);
+}
+
+/* acc + sum of u[i] * s[i] over the 4 bytes of each lane, exact; u < 128 */
+SIMD_INLINE vi
+vi_dot_small(vi acc, vi u, vi s)
+{
+#ifdef SIMD_VNNI
+	return _mm512_dpbusd_epi32(acc, u, s);
+#else
+	return _mm512_add_epi32(acc,
+							_mm512_madd_epi16(_mm512_maddubs_epi16(u, s), _mm512_set1_epi16(1)));
+#endif
+}
+
+/* the same for any u: without VNNI maddubs would saturate, so bytes are widened first */
+SIMD_INLINE vi
+vi_dot_wide(vi acc, vi u, vi s)
+{
+#ifdef SIMD_VNNI
+	return _mm512_dpbusd_epi32(acc, u, s);
+#else
+	vi u_even = _mm512_and_si512(u, _mm512_set1_epi16(0xff));
+	vi u_odd = _mm512_srli_epi16(u, 8);
+	vi s_even = _mm512_srai_epi16(_mm512_slli_epi16(s, 8), 8);
+	vi s_odd = _mm512_srai_epi16(s, 8);
+
+	return _mm512_add_epi32(
+		acc, _mm512_add_epi32(_mm512_madd_epi16(u_even, s_even), _mm512_madd_epi16(u_odd, s_odd)));
+#endif
+}
+
+/* Sum of 16 signed bytes. */
+SIMD_INLINE int32_t
+bytes_sum16(const int8_t *p)
+{
+	/* biased by 128 the bytes are unsigned, which is what the sum instruction takes */
+	__m128i biased = _mm_xor_si128(_mm_loadu_si128((const __m128i *) p), _mm_set1_epi8(-128));
+	__m128i sums = _mm_sad_epu8(biased, _mm_setzero_si128());
+
+	return _mm_cvtsi128_si32(sums) + _mm_extract_epi32(sums, 2) - 16 * 128;
+}
+
+#endif

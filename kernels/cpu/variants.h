@@ -1,0 +1,30 @@
+/*
+ * variants.h: the operations of each instruction set, as the kernels_fill functions know them.
+ * Contracts are those of kernels.h.
+ */
+#ifndef INFER_KERNELS_VARIANTS_H
+#define INFER_KERNELS_VARIANTS_H
+
+#include "kernels/kernels.h"
+
+#define VARIANT_MATMUL(isa)                                                                        \
+	extern void matmul_##isa(const PackedMatrix *m, const Acts *acts, int32_t first_group,         \
+							 int32_t n_groups, float *out, int64_t out_stride)
+
+#define VARIANT_VECTOR(isa)                                                                        \
+	extern void quantize_acts_##isa(Acts *acts, int32_t first, int32_t n);                         \
+	extern void rms_norm_##isa(const float *x, const float *weight, int32_t n, float eps,          \
+							   float *out);                                                        \
+	extern void swiglu_##isa(const float *gate, const float *up, int32_t n, float *out);           \
+	extern void add_##isa(float *x, const float *y, int32_t n);                                    \
+	extern void attention_##isa(const AttentionTask *task, void *scratch);                         \
+	extern int32_t argmax_##isa(const float *x, int32_t n);                                        \
+	extern float exp_sum_##isa(const float *x, int32_t n, float max, float *out)
+
+VARIANT_MATMUL(avx2);
+VARIANT_MATMUL(avx512);
+VARIANT_MATMUL(vnni);
+VARIANT_VECTOR(avx2);
+VARIANT_VECTOR(avx512);
+
+#endif
