@@ -82,6 +82,16 @@ check-engine: $(if $(T),$(B)/unit/$(T),$(UNIT_TESTS)) $(ENGINE_PROGRAM)
 .PHONY: all engine unit-tests check-engine
 .SECONDARY:
 
+# ---- docs/settings.md, out of the tables that the programs run by -------------------------------------------------
+
+$(B)/settings-doc: $(B)/scripts/settings_doc.o $(B)/src/pg/settings.o $(B)/src/shared/request.o $(B)/src/shared/status.o
+	$(ENGINE_CC) $(ENGINE_CFLAGS) -o $@ $^ -lm
+
+docs: $(B)/settings-doc
+	$< > $(SRC)/docs/settings.md
+
+.PHONY: docs
+
 # ---- module ------------------------------------------------------------------------------------------------
 #
 # Objects lie under build/pg, with dependencies of their own: the server's packages are configured without.

@@ -149,9 +149,10 @@ static bool
 number_refuse(const InferOptionInfo *option, double value, InferError *err)
 {
 	return fail(err, INFER_BAD_OPTION,
-				"option \"%s\" is out of range\nIt is %.10g; allowed %s from %.10g%s to %.10g.", option->key,
-				value, option->type == INFER_OPTION_INT ? "are integers" : "are numbers",
-				option->min, option->min_open ? " (excluded)" : "", option->max);
+				"option \"%s\" is out of range\nIt is %.10g; allowed %s from %.10g%s to %.10g.",
+				option->key, value,
+				option->type == INFER_OPTION_INT ? "are integers" : "are numbers", option->min,
+				option->min_open ? " (excluded)" : "", option->max);
 }
 
 bool
