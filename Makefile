@@ -22,7 +22,7 @@ B := build/$(VARIANT)
 # ---- engine ----------------------------------------------------------------------------------------------
 
 ENGINE_CC ?= $(CC)
-ENGINE_LIBS := $(shell pkg-config --libs libpcre2-8 libutf8proc jansson 2>/dev/null || echo -lpcre2-8 -lutf8proc -ljansson) -lm -lpthread
+ENGINE_LIBS := $(shell pkg-config --libs libpcre2-8 libutf8proc jansson libcrypto 2>/dev/null || echo -lpcre2-8 -lutf8proc -ljansson -lcrypto) -lm -lpthread
 ENGINE_CPPFLAGS := -D_GNU_SOURCE -DINFER_VERSION='"$(INFER_VERSION)"' -I$(SRC)/src -I$(SRC) $(ENGINE_EXTRA_CPPFLAGS)
 ENGINE_WARNINGS := -Wall -Wextra -Wshadow -Wvla -Wstrict-prototypes -Wmissing-prototypes $(WERROR)
 ENGINE_CFLAGS_plain := -O2 -g -D_FORTIFY_SOURCE=2 -fstack-protector-strong

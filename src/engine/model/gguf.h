@@ -81,6 +81,7 @@ extern void gguf_close(Gguf *gguf);
 
 extern const char *gguf_name(const Gguf *gguf); /* base name of the file */
 extern uint64_t gguf_file_bytes(const Gguf *gguf);
+extern const void *gguf_bytes(const Gguf *gguf, size_t *n_bytes); /* all of it, as it lies */
 extern uint32_t gguf_version(const Gguf *gguf);
 
 extern size_t gguf_tensor_count(const Gguf *gguf);

@@ -67,6 +67,13 @@ gguf_name(const Gguf *gguf)
 	return gguf->name;
 }
 
+const void *
+gguf_bytes(const Gguf *gguf, size_t *n_bytes)
+{
+	*n_bytes = gguf->n_bytes;
+	return gguf->bytes;
+}
+
 uint64_t
 gguf_file_bytes(const Gguf *gguf)
 {

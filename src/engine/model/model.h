@@ -88,6 +88,7 @@ typedef struct ModelWeights
 	const float *output_norm;
 	const float *rope_freqs; /* [n_rot / 2] divisors of the frequencies, or NULL */
 	LayerWeights *layers;	 /* [n_layers] */
+	void *memory;			 /* owner of all weights, Model.weight_bytes */
 } ModelWeights;
 
 #define MODEL_FINGERPRINT_BYTES 32
@@ -96,12 +97,11 @@ typedef struct Model
 {
 	ModelConfig config;
 	ModelWeights weights;
-	uint8_t fingerprint[MODEL_FINGERPRINT_BYTES]; /* SHA-256 over metadata and tensor data */
+	uint8_t fingerprint[MODEL_FINGERPRINT_BYTES]; /* of the whole file: fingerprint.h */
 	uint64_t n_parameters;
 	size_t weight_bytes;  /* resident, repacked */
 	char type_name[24];	  /* the type most parameters have: "Q4_1" */
-	char model_name[128]; /* general.name, or "" */
-	void *memory;		  /* owner of all weights: model/weights.c */
+	char model_name[128]; /* general.name in plain ASCII, or "" */
 } Model;
 
 /* Called now and then while loading, from the loading thread: fraction done 0..1. False stops the
