@@ -92,9 +92,10 @@ extern ActKind packed_act_kind(uint32_t type);
  * it (q, k and v; gate and up). The f32 pointer is always set; the rest only after quantize_acts.
  *
  *   f32    [n_tokens][n_cols]            aligned
- *   q      [n_tokens][n_cols]            int8, round to nearest even of x / scale, |q| <= 127
- *   scale  [n_tokens][n_cols / 32]       max |x| of the block / 127 (0 for a block of zeros)
- *   sum    [n_tokens][n_cols / 16]       sums of q over 16 columns, int32: Q6_K has a scale per 16
+ *   q      [n_tokens][n_cols]            int8, round to nearest even of 127 x / max |x|, |q| <=
+ * 127 scale  [n_tokens][n_cols / 32]       least squares: sum x q / sum q q (0 for a block of
+ * zeros) sum    [n_tokens][n_cols / 16]       sums of q over 16 columns, int32: Q6_K has a scale
+ * per 16
  */
 typedef struct Acts
 {

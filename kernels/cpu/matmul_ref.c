@@ -42,25 +42,33 @@ acts_place(Acts *acts, int32_t n_tokens, int32_t n_cols, const float *f32, void 
 static void
 block_quantize(const float *x, int8_t *q, float *scale, int32_t *sums)
 {
+	float products[16] = { 0 };
+	float squares[16] = { 0 };
 	float largest = 0.0f;
 	float inverse;
+	float size;
 
 	for (int i = 0; i < 32; i++)
 		if (fabsf(x[i]) > largest)
 			largest = fabsf(x[i]);
-	*scale = largest / 127.0f;
-	inverse = largest > 0.0f ? 127.0f / largest : 0.0f;
+	inverse = largest > QUANTIZE_SMALLEST ? QUANTIZE_REACH / largest : 0.0f;
 	sums[0] = sums[1] = 0;
 	for (int i = 0; i < 32; i++)
 	{
 		float scaled = x[i] * inverse;
+		float code;
 
 		/* min and max as the vector instructions define them: NaN becomes 127 */
 		scaled = scaled < 127.0f ? scaled : 127.0f;
 		scaled = scaled > -127.0f ? scaled : -127.0f;
 		q[i] = (int8_t) nearbyintf(scaled);
 		sums[i / 16] += q[i];
+		code = (float) q[i];
+		products[i % 16] = fmaf(x[i], code, products[i % 16]);
+		squares[i % 16] = fmaf(code, code, squares[i % 16]);
 	}
+	size = partials_add(squares);
+	*scale = size > 0.0f ? partials_add(products) / size : 0.0f;
 }
 
 void

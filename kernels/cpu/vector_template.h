@@ -139,13 +139,26 @@ argmax_run(const float *x, int32_t n)
 	return 0;
 }
 
+SIMD_INLINE float
+parts_add(const vf *parts)
+{
+	float partials[16];
+
+	for (int i = 0; i < PARTS; i++)
+		vf_store(partials + i * LANES, parts[i]);
+	return partials_add(partials);
+}
+
 SIMD_INLINE void
 block_quantize(const float *x, int8_t *q, float *scale, int32_t *sums)
 {
+	vf products[PARTS];
+	vf squares[PARTS];
 	vf largest = vf_zero();
 	float lanes[LANES];
 	float top = 0.0f;
 	float inverse;
+	float size;
 
 	for (int i = 0; i < 32; i += LANES)
 		largest = vf_max(vf_abs(vf_load(x + i)), largest);
@@ -153,17 +166,26 @@ block_quantize(const float *x, int8_t *q, float *scale, int32_t *sums)
 	for (int i = 0; i < LANES; i++)
 		if (lanes[i] > top)
 			top = lanes[i];
-	*scale = top / 127.0f;
-	inverse = top > 0.0f ? 127.0f / top : 0.0f;
+	inverse = top > QUANTIZE_SMALLEST ? QUANTIZE_REACH / top : 0.0f;
+	for (int p = 0; p < PARTS; p++)
+		products[p] = squares[p] = vf_zero();
 	for (int i = 0; i < 32; i += LANES)
 	{
-		vf scaled = vf_mul(vf_load(x + i), vf_set1(inverse));
+		vf v = vf_load(x + i);
+		vf scaled = vf_mul(v, vf_set1(inverse));
+		int p = i / LANES % PARTS;
+		vi codes;
 
 		scaled = vf_max(vf_min(scaled, vf_set1(127.0f)), vf_set1(-127.0f));
-		vi_store_i8(q + i, vi_from_float(scaled));
+		codes = vi_from_float(scaled);
+		vi_store_i8(q + i, codes);
+		products[p] = vf_fma(v, vf_from_int(codes), products[p]);
+		squares[p] = vf_fma(vf_from_int(codes), vf_from_int(codes), squares[p]);
 	}
 	sums[0] = bytes_sum16(q);
 	sums[1] = bytes_sum16(q + 16);
+	size = parts_add(squares);
+	*scale = size > 0.0f ? parts_add(products) / size : 0.0f;
 }
 
 SIMD_INLINE void

@@ -188,6 +188,49 @@ the_caller_waits_for_a_helper_with_a_long_chunk(void **state)
 	pool_destroy(pool);
 }
 
+/* Jobs of one item and no work: what is left of them is the hand-over between two jobs. */
+typedef struct Tally
+{
+	int32_t n_items;
+	_Atomic int32_t n_done;
+	_Atomic int32_t n_beyond;
+} Tally;
+
+static void
+tally_job(void *context, int32_t thread, int32_t first, int32_t n)
+{
+	Tally *tally = context;
+
+	(void) thread;
+	if (first + n > tally->n_items)
+		tally->n_beyond++;
+	tally->n_done += n;
+}
+
+/*
+ * A helper that is late for a small job must not take items of the large one behind it under the
+ * small one's number: they would be done twice, and the caller would wait for ever.
+ */
+static void
+a_late_helper_takes_nothing_of_the_next_job(void **state)
+{
+	Pool *pool = pool_of(2);
+
+	(void) state;
+	for (int i = 0; i < 200000; i++)
+	{
+		Tally small = { .n_items = 3 + i % 17 };
+		Tally large = { .n_items = 100 };
+
+		pool_run(pool, tally_job, &small, small.n_items, 1);
+		pool_run(pool, tally_job, &large, large.n_items, 4);
+		assert_int_equal(small.n_done, small.n_items);
+		assert_int_equal(large.n_done, large.n_items);
+		assert_int_equal(small.n_beyond + large.n_beyond, 0);
+	}
+	pool_destroy(pool);
+}
+
 static void
 bad_thread_counts_are_refused(void **state)
 {
@@ -222,6 +265,7 @@ main(void)
 		cmocka_unit_test(a_job_sees_everything_that_the_job_before_wrote),
 		cmocka_unit_test(sleeping_helpers_wake_for_a_job),
 		cmocka_unit_test(the_caller_waits_for_a_helper_with_a_long_chunk),
+		cmocka_unit_test(a_late_helper_takes_nothing_of_the_next_job),
 		cmocka_unit_test(bad_thread_counts_are_refused),
 		cmocka_unit_test(a_pool_that_never_ran_can_be_destroyed),
 	};

@@ -4,10 +4,13 @@
  * `claim` forward with a compare-and-swap, and adds to `n_done` after the chunk. The caller waits
  * for n_done, not for the helpers: one that wakes late finds nothing left to claim.
  *
- * Why a late helper never runs a stale job: it reads the fields between loading `claim` and
- * swapping it. A swap that succeeds proves that job was still unfinished then, and fields change
- * only when all items of the job before are done. They are atomics (relaxed) because a helper may
- * read them, in vain, while the next job is being written.
+ * Why a late helper never runs a stale job, nor a new job's items under an old number: before the
+ * caller touches the fields it closes `claim` (CLAIM_CLOSED). A helper reads the fields between
+ * loading `claim` and swapping it, so if it read anything of the next job, the swap meets the
+ * closed word and fails. Without the closing, the word of a job whose items are all claimed would
+ * still be there to be swapped. Fields are atomics because a helper may read them, in vain, while
+ * the next job is being written: released and acquired, so that whoever reads a new one finds
+ * `claim` closed.
  */
 #include "engine/base/pool.h"
 
@@ -30,6 +33,9 @@
  */
 #define SPIN_NS		  50000
 #define SPINS_A_CLOCK 64 /* pauses between two looks at the clock */
+
+/* An item number that no job reaches: nothing to claim. */
+#define CLAIM_CLOSED ((uint64_t) INT32_MAX)
 
 typedef struct PoolThread
 {
@@ -124,10 +130,10 @@ job_work(Pool *pool, uint32_t number, int32_t thread)
 
 	while ((uint32_t) (claim >> 32) == number)
 	{
-		PoolJob job = atomic_load_explicit(&pool->job, memory_order_relaxed);
-		void *context = atomic_load_explicit(&pool->context, memory_order_relaxed);
-		int32_t n_items = atomic_load_explicit(&pool->n_items, memory_order_relaxed);
-		int32_t n = atomic_load_explicit(&pool->chunk_items, memory_order_relaxed);
+		PoolJob job = atomic_load_explicit(&pool->job, memory_order_acquire);
+		void *context = atomic_load_explicit(&pool->context, memory_order_acquire);
+		int32_t n_items = atomic_load_explicit(&pool->n_items, memory_order_acquire);
+		int32_t n = atomic_load_explicit(&pool->chunk_items, memory_order_acquire);
 		int32_t first = (int32_t) (uint32_t) claim;
 		int32_t n_done;
 
@@ -318,10 +324,12 @@ pool_run(Pool *pool, PoolJob job, void *context, int32_t n_items, int32_t chunk_
 	}
 
 	number = atomic_load_explicit(&pool->epoch, memory_order_relaxed) + 1;
-	atomic_store_explicit(&pool->job, job, memory_order_relaxed);
-	atomic_store_explicit(&pool->context, context, memory_order_relaxed);
-	atomic_store_explicit(&pool->n_items, n_items, memory_order_relaxed);
-	atomic_store_explicit(&pool->chunk_items, chunk_items, memory_order_relaxed);
+	atomic_store_explicit(&pool->claim, (uint64_t) number << 32 | CLAIM_CLOSED,
+						  memory_order_relaxed);
+	atomic_store_explicit(&pool->job, job, memory_order_release);
+	atomic_store_explicit(&pool->context, context, memory_order_release);
+	atomic_store_explicit(&pool->n_items, n_items, memory_order_release);
+	atomic_store_explicit(&pool->chunk_items, chunk_items, memory_order_release);
 	atomic_store_explicit(&pool->n_done, 0, memory_order_relaxed);
 	atomic_store_explicit(&pool->claim, (uint64_t) number << 32, memory_order_release);
 	job_announce(pool, number);

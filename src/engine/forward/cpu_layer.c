@@ -369,7 +369,7 @@ cpu_head(Device *base, bool *row_failed)
 					   .from = device->out_normed,
 					   .norm = weights->output_norm,
 					   .normed = device->out_normed };
-	Product product = { &weights->output, NULL, device->logits };
+	Product product = { &weights->output, weights->output_bias, device->logits };
 
 	if (batch->n_outputs == 0)
 		return device->logits;

@@ -86,9 +86,10 @@ typedef struct ModelWeights
 	PackedMatrix token_embd; /* [n_vocab][n_embd] */
 	PackedMatrix output;	 /* the same memory as token_embd when tied */
 	const float *output_norm;
-	const float *rope_freqs; /* [n_rot / 2] divisors of the frequencies, or NULL */
-	LayerWeights *layers;	 /* [n_layers] */
-	void *memory;			 /* owner of all weights, Model.weight_bytes */
+	const float *output_bias; /* [n_vocab] or NULL */
+	const float *rope_freqs;  /* [n_rot / 2] divisors of the frequencies, or NULL */
+	LayerWeights *layers;	  /* [n_layers] */
+	void *memory;			  /* owner of all weights, Model.weight_bytes */
 } ModelWeights;
 
 #define MODEL_FINGERPRINT_BYTES 32

@@ -46,6 +46,7 @@ static const WeightSpec model_specs[] = {
 	{ WEIGHT_TOKEN_EMBD,    true,  DIM_VOCAB, DIM_EMBD,     NEED_ALWAYS, offsetof(ModelWeights, token_embd) },
 	{ "output_norm.weight", false, DIM_ONE,   DIM_EMBD,     NEED_ALWAYS, offsetof(ModelWeights, output_norm) },
 	{ "output.weight",      true,  DIM_VOCAB, DIM_EMBD,     NEED_NEVER,  offsetof(ModelWeights, output) },
+	{ "output.bias",        false, DIM_ONE,   DIM_VOCAB,    NEED_NEVER,  offsetof(ModelWeights, output_bias) },
 	{ "rope_freqs.weight",  false, DIM_ONE,   DIM_HALF_ROT, NEED_NEVER,  offsetof(ModelWeights, rope_freqs) },
 };
 
@@ -183,39 +184,37 @@ spec_plan(const Gguf *gguf, const ModelConfig *config, const WeightSpec *spec, i
 	return true;
 }
 
-/* Every tensor of a layer has to be one that the plan knows, or a table that old writers left. */
+/* Tensors that change no logits: tables that old writers left, heads of classifiers. */
 static bool
-layers_are_known(const Gguf *gguf, const ModelConfig *config, size_t n_planned, InferError *err)
+tensor_is_idle(const char *name)
 {
-	size_t n_found = 0;
-	const GgufTensor *stray = NULL;
+	return strstr(name, ".attn_rot_embd") != NULL || strncmp(name, "cls.", 4) == 0;
+}
+
+/* Leaving a weight out would give wrong answers: every tensor of the file has to be in the plan. */
+static bool
+tensors_are_known(const Gguf *gguf, const ModelConfig *config, const WeightPlan *plan,
+				  InferError *err)
+{
+	size_t n_known = 0;
 
 	for (size_t i = 0; i < gguf_tensor_count(gguf); i++)
 	{
 		const GgufTensor *tensor = gguf_tensor_at(gguf, i);
-		const char *dot;
 		bool known = false;
 
-		if (strncmp(tensor->name, "blk.", 4) != 0 || strstr(tensor->name, ".attn_rot_embd"))
+		if (tensor_is_idle(tensor->name))
 			continue;
-		dot = strchr(tensor->name + 4, '.');
-		for (size_t s = 0; s < N_LAYER_SPECS && dot != NULL && !known; s++)
-			known = strcmp(dot + 1, layer_specs[s].name) == 0;
-		n_found++;
-		if (!known && stray == NULL)
-			stray = tensor;
+		for (size_t p = 0; p < plan->n_items && !known; p++)
+			known = plan->items[(n_known + p) % plan->n_items].tensor == tensor;
+		if (!known)
+			return fail(err, INFER_BAD_MODEL,
+						"model file \"%s\" is a variant of %s that is not supported yet\n"
+						"It has a tensor \"%s\", which %" PRId32 " layers of %s do not use.",
+						gguf_name(gguf), config->arch->name, tensor->name, config->n_layers,
+						config->arch->name);
+		n_known++;
 	}
-	if (stray == NULL && n_found != n_planned)
-		return fail(err, INFER_BAD_MODEL,
-					"model file \"%s\" is damaged\n"
-					"It has %zu tensors in its layers, %" PRId32 " layers call for %zu.\n"
-					"Download the file again, or take it from another publisher.",
-					gguf_name(gguf), n_found, config->n_layers, n_planned);
-	if (stray != NULL)
-		return fail(err, INFER_BAD_MODEL,
-					"model file \"%s\" is a variant of %s that is not supported yet\n"
-					"It has a tensor \"%s\".",
-					gguf_name(gguf), config->arch->name, stray->name);
 	return true;
 }
 
@@ -224,7 +223,6 @@ weights_plan(const Gguf *gguf, const ModelConfig *config, Arena *arena, WeightPl
 			 InferError *err)
 {
 	size_t n_max = N_MODEL_SPECS + (size_t) config->n_layers * N_LAYER_SPECS;
-	size_t n_model;
 
 	memset(out, 0, sizeof(*out));
 	/* One more: spec_plan looks at the next item before it knows whether the file has it. */
@@ -235,13 +233,12 @@ weights_plan(const Gguf *gguf, const ModelConfig *config, Arena *arena, WeightPl
 	for (size_t i = 0; i < N_MODEL_SPECS; i++)
 		if (!spec_plan(gguf, config, &model_specs[i], -1, out, err))
 			return false;
-	n_model = out->n_items;
 	out->is_tied = gguf_tensor_find(gguf, "output.weight") == NULL;
 	for (int32_t layer = 0; layer < config->n_layers; layer++)
 		for (size_t i = 0; i < N_LAYER_SPECS; i++)
 			if (!spec_plan(gguf, config, &layer_specs[i], layer, out, err))
 				return false;
-	return layers_are_known(gguf, config, out->n_items - n_model, err);
+	return tensors_are_known(gguf, config, out, err);
 }
 
 /* ---- filling the block ---- */
