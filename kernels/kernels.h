@@ -40,8 +40,7 @@
 #define KERNEL_BLOCK_ITEMS 32 /* activations that share a scale */
 #define KV_PAGE_TOKENS	   16 /* positions in a page of the KV cache: one zmm of f32 scores */
 
-/* ---- packed weights
- * ----------------------------------------------------------------------------------- */
+/* ---- packed weights ---- */
 
 /*
  * A matrix [n_rows][n_cols] ready for the kernels. `type` is the GGUF type id it was made of.
@@ -75,8 +74,7 @@ extern void packed_row(const PackedMatrix *m, int32_t row, float *out);
 /* Row in the file's format as f32 (tests, and weights that are kept as f32: norms, biases). */
 extern bool dequantize_row(uint32_t type, const void *row, int64_t n_cols, float *out);
 
-/* ---- activations
- * -------------------------------------------------------------------------------------- */
+/* ---- activations ---- */
 
 typedef enum ActKind
 {
@@ -113,8 +111,7 @@ extern size_t acts_bytes(int32_t n_tokens, int32_t n_cols);
 extern void acts_place(Acts *acts, int32_t n_tokens, int32_t n_cols, const float *f32,
 					   void *memory);
 
-/* ---- attention
- * ---------------------------------------------------------------------------------------- */
+/* ---- attention ---- */
 
 typedef enum KvType
 {
@@ -166,8 +163,7 @@ typedef struct AttentionTask
 /* Scratch that attention needs for contexts up to n_positions: bytes per thread, aligned. */
 extern size_t attention_scratch_bytes(int32_t n_positions, int32_t n_group, int32_t head_dim);
 
-/* ---- the table
- * ---------------------------------------------------------------------------------------- */
+/* ---- the table ---- */
 
 typedef struct Kernels
 {

@@ -10,9 +10,8 @@
 
 #include <math.h>
 
-#define ROWS                                                                                       \
-	4 /* query heads at a time: 4 x 4 accumulators of 16 lanes for head_dim 64 fit the registers   \
-	   */
+/* Query heads at a time: 4 x 4 accumulators of 16 lanes for head_dim 64 fit the registers. */
+#define ROWS 4
 
 SIMD_INLINE vf
 kv_load(const char *half, size_t at, KvType type)

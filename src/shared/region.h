@@ -132,8 +132,7 @@ extern InferRing infer_region_ring(void *memory, const InferRegion *geometry, ui
 extern bool infer_region_claim(void *memory, const InferRegion *geometry, uint32_t hint,
 							   InferSlotRef *out);
 
-/* ---- sequence-locked blocks: settings and models
- * ----------------------------------------------------------- */
+/* ---- sequence-locked blocks: settings and models ---- */
 
 /* Single writer. Between begin and end readers retry. */
 extern void infer_block_write_begin(_Atomic uint32_t *version);

@@ -118,8 +118,7 @@ extern bool infer_request_check(const InferRequest *request, uint64_t payload_by
 /* system_bytes + subject_bytes + stops + bias; UINT64_MAX on overflow. */
 extern uint64_t infer_request_payload_bytes(const InferRequest *request);
 
-/* ---- the table of option keys: options => '{...}' of the SQL functions and infer-engine generate
- * ---------- */
+/* ---- option keys: options => '{...}' of the SQL functions and infer-engine generate ---- */
 
 typedef enum InferOptionType
 {

@@ -58,8 +58,7 @@ gguf_printable(GgufText text)
 	return out;
 }
 
-/* ---- the file and its tables
- * ------------------------------------------------------------------------ */
+/* ---- the file and its tables ---- */
 
 const char *
 gguf_name(const Gguf *gguf)
@@ -162,8 +161,7 @@ gguf_has(const Gguf *gguf, const char *key)
 	return key_find(gguf, key) != NULL;
 }
 
-/* ---- values
- * ----------------------------------------------------------------------------------------- */
+/* ---- values ---- */
 
 static bool
 wrong_type(const Gguf *gguf, const GgufKey *key, const char *wanted, InferError *err)

@@ -54,8 +54,7 @@ no_memory(const Gguf *gguf, InferError *err)
 				gguf->name);
 }
 
-/* ---- reading with bounds
- * ---------------------------------------------------------------------------- */
+/* ---- reading with bounds ---- */
 
 static bool
 take(Reader *reader, uint64_t n_bytes, const unsigned char **out)
@@ -105,8 +104,7 @@ take_text(Reader *reader, GgufText *out)
 	return true;
 }
 
-/* ---- header
- * ----------------------------------------------------------------------------------------- */
+/* ---- header ---- */
 
 static bool
 version_check(const Gguf *gguf, InferError *err)
@@ -160,8 +158,7 @@ header_parse(Gguf *gguf, Reader *reader, uint64_t *n_tensors, uint64_t *n_keys)
 	return true;
 }
 
-/* ---- metadata
- * --------------------------------------------------------------------------------------- */
+/* ---- metadata ---- */
 
 static bool
 bools_check(Reader *reader, const GgufKey *key, const unsigned char *bytes, size_t n)
@@ -289,8 +286,7 @@ alignment_read(Gguf *gguf, InferError *err)
 	return true;
 }
 
-/* ---- tensors
- * ---------------------------------------------------------------------------------------- */
+/* ---- tensors ---- */
 
 static bool
 tensor_name_parse(Gguf *gguf, Reader *reader, GgufTensor *tensor)

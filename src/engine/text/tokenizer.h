@@ -87,8 +87,7 @@ extern const char *tokenizer_piece(const Tokenizer *tokenizer, int32_t id, bool 
 /* Source of the chat template in the file, or NULL; '\0'-terminated copy. */
 extern const char *tokenizer_chat_template(const Tokenizer *tokenizer, size_t *n_bytes);
 
-/* ---- whole characters out of token pieces
- * ------------------------------------------------------------- */
+/* ---- whole characters out of token pieces ---- */
 
 /*
  * Pieces go in, only whole UTF-8 characters come out; up to 3 bytes wait for the rest. Bytes that
