@@ -5,6 +5,8 @@
  */
 #include "test/unit/gguf_builder.h"
 
+#include "engine/model/model.h"
+
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -271,6 +273,24 @@ test_names_in_messages_are_printable(void **state)
 	gguf_put_key(&b, "\x1B[31m%s%n", 99);
 	gguf_put_data(&b, 64, 1);
 	expect_refused(&b, "Key \"?[31m%s%n\" has the unknown type 99.");
+}
+
+static void
+test_the_architecture_in_a_message_is_printable(void **state)
+{
+	GgufBuilder b = gguf_begin();
+	ModelConfig config;
+	Gguf *gguf = NULL;
+	InferError err;
+
+	(void) state;
+	gguf_put_string(&b, "general.architecture", "\xC3(\x1E\x1B[2J");
+	assert_true(gguf_open_memory(b.bytes, b.n_bytes, "odd.gguf", &gguf, &err));
+	assert_false(model_config_read(gguf, &config, &err));
+	assert_string_equal(err.message, "model file \"odd.gguf\" has architecture \"?(??[2J\", which "
+									 "is not supported");
+	gguf_close(gguf);
+	gguf_end(&b);
 }
 
 /* ---- metadata ---- */
@@ -630,6 +650,7 @@ main(void)
 		cmocka_unit_test(test_a_key_above_64_kb_is_refused),
 		cmocka_unit_test(test_a_string_may_be_empty_and_hold_any_byte),
 		cmocka_unit_test(test_names_in_messages_are_printable),
+		cmocka_unit_test(test_the_architecture_in_a_message_is_printable),
 		cmocka_unit_test(test_duplicate_keys_are_refused),
 		cmocka_unit_test(test_unknown_value_types_are_refused),
 		cmocka_unit_test(test_booleans_are_0_or_1),

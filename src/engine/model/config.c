@@ -125,9 +125,9 @@ arch_read(const Gguf *gguf, ModelConfig *config, InferError *err)
 					"general.architecture is missing.\n" DOWNLOAD_AGAIN,
 					gguf_name(gguf));
 	return fail(err, INFER_BAD_MODEL,
-				"model file \"%s\" has architecture \"%.*s\", which is not supported\n"
+				"model file \"%s\" has architecture \"%s\", which is not supported\n"
 				"Supported architectures: %s.",
-				gguf_name(gguf), (int) (name.n_bytes < 64 ? name.n_bytes : 64), name.bytes, known);
+				gguf_name(gguf), gguf_printable(name).text, known);
 }
 
 /* The vocabulary is as large as the embedding: the tokenizer is checked against it. */
@@ -217,9 +217,9 @@ rope_scaling_read(const Gguf *gguf, ModelConfig *config, InferError *err)
 			return true;
 		}
 	return fail(err, INFER_BAD_MODEL,
-				"model file \"%s\" scales positions by \"%.*s\", which is not supported yet\n"
+				"model file \"%s\" scales positions by \"%s\", which is not supported yet\n"
 				"Supported are none, linear and yarn.",
-				gguf_name(gguf), (int) (name.n_bytes < 64 ? name.n_bytes : 64), name.bytes);
+				gguf_name(gguf), gguf_printable(name).text);
 }
 
 static bool

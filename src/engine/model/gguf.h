@@ -108,6 +108,17 @@ extern bool gguf_has(const Gguf *gguf, const char *key);
 extern bool gguf_array_i64(const GgufArray *array, uint64_t index, int64_t *out);
 extern bool gguf_array_f32(const GgufArray *array, uint64_t index, float *out);
 
+/*
+ * Text out of the file as it may stand in a message: cut, and '?' for each byte that is not
+ * printable ASCII. Messages reach logs, terminals and SQL, where other bytes do harm.
+ */
+typedef struct GgufPrintable
+{
+	char text[80];
+} GgufPrintable;
+
+extern GgufPrintable gguf_printable(GgufText text);
+
 /* Reclaims the page cache mapping of tensor data once weights have been repacked. */
 extern void gguf_drop_pages(Gguf *gguf);
 

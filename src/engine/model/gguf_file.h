@@ -47,14 +47,6 @@ extern const char *gguf_type_name(uint32_t type);
 /* Shorter first, then by bytes: an order made for searching, not for reading. */
 extern int gguf_text_compare(GgufText a, GgufText b);
 
-/* A name out of the file as it may stand in a message: cut, and without control or odd bytes. */
-typedef struct GgufPrintable
-{
-	char text[80];
-} GgufPrintable;
-
-extern GgufPrintable gguf_printable(GgufText text);
-
 /* Checks everything and fills the tables. bytes, n_bytes, name and arena are set. */
 extern bool gguf_parse(Gguf *gguf, InferError *err);
 
