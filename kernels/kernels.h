@@ -13,14 +13,19 @@
  * and that *every* variant follows, the reference included: results are equal bit for bit across
  * n_tokens, chunking, threads and instruction sets. The orders:
  *
- *   quantized matmul   blocks of 32 columns ascending; a block's dot is exact in int32; then
- *                      acc = fma(scale_w * scale_x, (float) dot, acc), and where the type has a
- * minimum acc = fma(min_w, scale_x * (float) sum_x, acc) (signs as the type has them) float matmul
- * columns ascending, acc = fma(w, x, acc), one lane per output row sums over a vector (norms,
- * softmax): 16 partial sums, element i into partial i % 16, ascending; then halves are added: 8 +
- * 8, 4 + 4, 2 + 2, 1 + 1 attention          scores: head_dim ascending by fma; values: positions
- * ascending by fma exp                one polynomial (Cephes-style range reduction), the same
- * operations in each variant
+ *   quantized matmul
+ *       blocks of 32 columns ascending; a block's dot is exact in int32; then
+ *       acc = fma(scale_w * scale_x, (float) dot, acc), and where the type has a minimum
+ *       acc = fma(min_w, scale_x * (float) sum_x, acc) (signs as the type has them)
+ *   float matmul
+ *       columns ascending, acc = fma(w, x, acc), one lane per output row
+ *   sums over a vector (norms, softmax)
+ *       16 partial sums, element i into partial i % 16, ascending; then halves are added: 8 + 8,
+ *       4 + 4, 2 + 2, 1 + 1
+ *   attention
+ *       scores: head_dim ascending by fma; values: positions ascending by fma
+ *   exp
+ *       one polynomial (Cephes-style range reduction), the same operations in each variant
  *
  * Weights are repacked at load time ("packed"): 16 rows interleaved, one SIMD lane per row, so that
  * a matmul needs no shuffle and no horizontal sum. kernels/README.md draws the layouts.
@@ -89,11 +94,10 @@ extern ActKind packed_act_kind(uint32_t type);
  * Activations of n_tokens rows, prepared once per matrix input and shared by all matrices that read
  * it (q, k and v; gate and up). The f32 pointer is always set; the rest only after quantize_acts.
  *
- *   f32    [n_tokens][n_cols]            aligned
- *   q      [n_tokens][n_cols]            int8, round to nearest even of 127 x / max |x|, |q| <=
- * 127 scale  [n_tokens][n_cols / 32]       least squares: sum x q / sum q q (0 for a block of
- * zeros) sum    [n_tokens][n_cols / 16]       sums of q over 16 columns, int32: Q6_K has a scale
- * per 16
+ *   f32    [n_tokens][n_cols]        aligned
+ *   q      [n_tokens][n_cols]        int8, nearest even of 127 x / max |x|, so |q| <= 127
+ *   scale  [n_tokens][n_cols / 32]   least squares: sum x q / sum q q (0 for a block of zeros)
+ *   sum    [n_tokens][n_cols / 16]   sums of q over 16 columns, int32: Q6_K has a scale per 16
  */
 typedef struct Acts
 {

@@ -9,9 +9,10 @@
  *
  * A group is planes behind each other, each starting on 64 bytes:
  *
- *   codes  [n_cols / 32][4][64]  nibbles: byte 4r + b of vector j holds, of row r, column 8j + b
- * (low) and 8j + 4 + b (high) [n_cols / 32][8][64]  Q8_0: byte 4r + b of vector k is column 4k + b,
- * plus 128 high   [n_cols / 32][1][64]  fifth bits: bit k of byte 4r + b belongs to column 4k + b
+ *   codes  [n_cols / 32][4][64]  nibbles: byte 4r + b of vector j holds, of row r,
+ *                                column 8j + b (low) and column 8j + 4 + b (high)
+ *          [n_cols / 32][8][64]  Q8_0: byte 4r + b of vector k is column 4k + b, plus 128
+ *   high   [n_cols / 32][1][64]  fifth bits: bit k of byte 4r + b belongs to column 4k + b
  *          [n_cols / 32][2][64]  bits five and six: vector k / 4, bits 2 (k % 4) and up
  *   d      [n_cols / item][16]   f16, item = 32 or 256
  *   m      [n_cols / item][16]   f16: min (Q4_1, Q5_1) or dmin (K)
