@@ -5,6 +5,7 @@ help: ## what make can do
 	@echo 'make install | installcheck | clean    as for any PostgreSQL extension'
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/make \1\t\2/p' scripts/dev.mk | expand -t 39
 	@echo 'make check-engine [T=kv] [VARIANT=asan]      the engine'"'"'s unit tests, or those of one room'
+	@echo 'make bench-kernels [T=matmul]          the kernels beside what the core can do'
 	@echo 'make fuzz T=gguf SECONDS=60            fuzz one target'
 
 demo: ## from nothing to a streamed answer out of SQL
