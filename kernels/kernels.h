@@ -212,7 +212,7 @@ typedef struct Kernels
 	/* out[i] = exp(x[i] - max); returns their sum. out may be x. */
 	float (*exp_sum)(const float *x, int32_t n, float max, float *out);
 
-	/* Largest element, and whether every element is finite. */
+	/* Largest element (a zero is +0; NaN never wins), and whether every element is finite. */
 	float (*max_finite)(const float *x, int32_t n, bool *all_finite);
 } Kernels;
 

@@ -37,6 +37,17 @@ partials_add(float partials[16])
 	return partials[0];
 }
 
+/* Rotates one pair: each product is rounded, then their sum (kernels/README.md). */
+static inline void
+pair_rotate(float *a, float *b, float cos, float sin)
+{
+	float x = *a;
+	float y = *b;
+
+	*a = x * cos - y * sin;
+	*b = x * sin + y * cos;
+}
+
 /* The score cap, then the mask's place: both variants of attention call it between their passes. */
 extern void scores_cap(float *scores, int32_t n, float softcap);
 

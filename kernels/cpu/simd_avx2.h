@@ -136,6 +136,63 @@ vf_power2(vf n)
 		_mm256_slli_epi32(_mm256_add_epi32(_mm256_cvtps_epi32(n), _mm256_set1_epi32(127)), 23));
 }
 
+/* Sums of 16 partials, halves added: 8 + 8, 4 + 4, 2 + 2, 1 + 1 (kernels.h). */
+SIMD_INLINE float
+vf_sum16(const vf *parts)
+{
+	__m256 eight = _mm256_add_ps(parts[0], parts[1]);
+	__m128 four = _mm_add_ps(_mm256_castps256_ps128(eight), _mm256_extractf128_ps(eight, 1));
+	__m128 two = _mm_add_ps(four, _mm_movehl_ps(four, four));
+
+	return _mm_cvtss_f32(_mm_add_ss(two, _mm_movehdup_ps(two)));
+}
+
+/* Largest of the lanes, none of which is NaN; of zeros, either. */
+SIMD_INLINE float
+vf_largest(vf a)
+{
+	__m128 four = _mm_max_ps(_mm256_castps256_ps128(a), _mm256_extractf128_ps(a, 1));
+	__m128 two = _mm_max_ps(four, _mm_movehl_ps(four, four));
+
+	return _mm_cvtss_f32(_mm_max_ss(two, _mm_movehdup_ps(two)));
+}
+
+SIMD_INLINE int
+vf_any_equal(vf a, vf b)
+{
+	return _mm256_movemask_ps(_mm256_cmp_ps(a, b, _CMP_EQ_OQ)) != 0;
+}
+
+/* p[0] p[0] p[1] p[1] ... */
+SIMD_INLINE vf
+vf_load_twice(const float *p)
+{
+	const __m256i lanes = _mm256_set_epi32(3, 3, 2, 2, 1, 1, 0, 0);
+
+	return _mm256_permutevar8x32_ps(_mm256_castps128_ps256(_mm_loadu_ps(p)), lanes);
+}
+
+/* a[1] a[0] a[3] a[2] ... */
+SIMD_INLINE vf
+vf_swap_pairs(vf a)
+{
+	return _mm256_permute_ps(a, 0xb1);
+}
+
+/* -a[0] a[1] -a[2] a[3] ... */
+SIMD_INLINE vf
+vf_negate_even(vf a)
+{
+	return _mm256_xor_ps(a, _mm256_castsi256_ps(_mm256_set1_epi64x(0x80000000)));
+}
+
+SIMD_INLINE void
+vf_store_half(uint16_t *p, vf a)
+{
+	_mm_storeu_si128((__m128i *) p,
+					 _mm256_cvtps_ph(a, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC));
+}
+
 SIMD_INLINE vf
 vf_from_int(vi a)
 {

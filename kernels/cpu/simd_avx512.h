@@ -137,6 +137,64 @@ vf_power2(vf n)
 		_mm512_slli_epi32(_mm512_add_epi32(_mm512_cvtps_epi32(n), _mm512_set1_epi32(127)), 23));
 }
 
+/* Sums of 16 partials, halves added: 8 + 8, 4 + 4, 2 + 2, 1 + 1 (kernels.h). */
+SIMD_INLINE float
+vf_sum16(const vf *parts)
+{
+	__m256 eight = _mm256_add_ps(_mm512_castps512_ps256(*parts), _mm512_extractf32x8_ps(*parts, 1));
+	__m128 four = _mm_add_ps(_mm256_castps256_ps128(eight), _mm256_extractf128_ps(eight, 1));
+	__m128 two = _mm_add_ps(four, _mm_movehl_ps(four, four));
+
+	return _mm_cvtss_f32(_mm_add_ss(two, _mm_movehdup_ps(two)));
+}
+
+/* Largest of the lanes, none of which is NaN; of zeros, either. */
+SIMD_INLINE float
+vf_largest(vf a)
+{
+	__m256 eight = _mm256_max_ps(_mm512_castps512_ps256(a), _mm512_extractf32x8_ps(a, 1));
+	__m128 four = _mm_max_ps(_mm256_castps256_ps128(eight), _mm256_extractf128_ps(eight, 1));
+	__m128 two = _mm_max_ps(four, _mm_movehl_ps(four, four));
+
+	return _mm_cvtss_f32(_mm_max_ss(two, _mm_movehdup_ps(two)));
+}
+
+SIMD_INLINE int
+vf_any_equal(vf a, vf b)
+{
+	return _mm512_cmp_ps_mask(a, b, _CMP_EQ_OQ) != 0;
+}
+
+/* p[0] p[0] p[1] p[1] ... */
+SIMD_INLINE vf
+vf_load_twice(const float *p)
+{
+	const __m512i lanes = _mm512_set_epi32(7, 7, 6, 6, 5, 5, 4, 4, 3, 3, 2, 2, 1, 1, 0, 0);
+
+	return _mm512_permutexvar_ps(lanes, _mm512_castps256_ps512(_mm256_loadu_ps(p)));
+}
+
+/* a[1] a[0] a[3] a[2] ... */
+SIMD_INLINE vf
+vf_swap_pairs(vf a)
+{
+	return _mm512_permute_ps(a, 0xb1);
+}
+
+/* -a[0] a[1] -a[2] a[3] ... */
+SIMD_INLINE vf
+vf_negate_even(vf a)
+{
+	return _mm512_xor_ps(a, _mm512_castsi512_ps(_mm512_set1_epi64(0x80000000)));
+}
+
+SIMD_INLINE void
+vf_store_half(uint16_t *p, vf a)
+{
+	_mm256_storeu_si256((__m256i *) p,
+						_mm512_cvtps_ph(a, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC));
+}
+
 SIMD_INLINE vf
 vf_from_int(vi a)
 {

@@ -19,7 +19,12 @@
 	extern void add_##isa(float *x, const float *y, int32_t n);                                    \
 	extern void attention_##isa(const AttentionTask *task, void *scratch);                         \
 	extern int32_t argmax_##isa(const float *x, int32_t n);                                        \
-	extern float exp_sum_##isa(const float *x, int32_t n, float max, float *out)
+	extern float exp_sum_##isa(const float *x, int32_t n, float max, float *out);                  \
+	extern float max_finite_##isa(const float *x, int32_t n, bool *all_finite);                    \
+	extern void rope_##isa(float *head, const float *cos, const float *sin, int32_t n_rot,         \
+						   bool interleaved);                                                      \
+	extern void kv_write_##isa(const KvLayer *kv, int32_t page, int32_t slot_in_page,              \
+							   const float *k, const float *v)
 
 VARIANT_MATMUL(avx2);
 VARIANT_MATMUL(avx512);

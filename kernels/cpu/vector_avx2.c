@@ -48,6 +48,24 @@ exp_sum_avx2(const float *x, int32_t n, float max, float *out)
 	return exp_sum_run(x, n, max, out);
 }
 
+float
+max_finite_avx2(const float *x, int32_t n, bool *all_finite)
+{
+	return max_finite_run(x, n, all_finite);
+}
+
+void
+rope_avx2(float *head, const float *cos, const float *sin, int32_t n_rot, bool interleaved)
+{
+	rope_run(head, cos, sin, n_rot, interleaved);
+}
+
+void
+kv_write_avx2(const KvLayer *kv, int32_t page, int32_t slot_in_page, const float *k, const float *v)
+{
+	kv_write_run(kv, page, slot_in_page, k, v);
+}
+
 void
 kernels_fill_avx2(Kernels *kernels)
 {
@@ -59,4 +77,7 @@ kernels_fill_avx2(Kernels *kernels)
 	kernels->attention = attention_avx2;
 	kernels->argmax = argmax_avx2;
 	kernels->exp_sum = exp_sum_avx2;
+	kernels->max_finite = max_finite_avx2;
+	kernels->rope = rope_avx2;
+	kernels->kv_write = kv_write_avx2;
 }

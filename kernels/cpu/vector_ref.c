@@ -27,12 +27,8 @@ rope_ref(float *head, const float *cos, const float *sin, int32_t n_rot, bool in
 	for (int32_t i = 0; i < n_pairs; i++)
 	{
 		float *a = interleaved ? head + 2 * i : head + i;
-		float *b = interleaved ? a + 1 : a + n_pairs;
-		float x = *a;
-		float y = *b;
 
-		*a = x * cos[i] - y * sin[i];
-		*b = x * sin[i] + y * cos[i];
+		pair_rotate(a, interleaved ? a + 1 : a + n_pairs, cos[i], sin[i]);
 	}
 }
 
@@ -92,5 +88,5 @@ max_finite_ref(const float *x, int32_t n, bool *all_finite)
 			largest = x[i];
 	}
 	*all_finite = finite;
-	return largest;
+	return largest + 0.0f; /* of zeros, the positive one */
 }

@@ -120,33 +120,127 @@ SIMD_INLINE int32_t
 argmax_run(const float *x, int32_t n)
 {
 	vf best = vf_set1(-INFINITY);
-	float lanes[LANES];
-	float largest = -INFINITY;
+	float largest;
 	int32_t whole = n / LANES * LANES;
+	int32_t i = 0;
 
-	for (int32_t i = 0; i < whole; i += LANES)
-		best = vf_max(vf_load(x + i), best);
-	vf_store(lanes, best);
-	for (int i = 0; i < LANES; i++)
-		if (lanes[i] > largest)
-			largest = lanes[i];
-	for (int32_t i = whole; i < n; i++)
-		if (x[i] > largest)
-			largest = x[i];
-	for (int32_t i = 0; i < n; i++)
-		if (x[i] == largest)
-			return largest == -INFINITY ? 0 : i;
-	return 0;
+	for (int32_t v = 0; v < whole; v += LANES)
+		best = vf_max(vf_load(x + v), best);
+	largest = vf_largest(best);
+	for (int32_t v = whole; v < n; v++)
+		if (x[v] > largest)
+			largest = x[v];
+	if (largest == -INFINITY)
+		return 0;
+	while (i < whole && !vf_any_equal(vf_load(x + i), vf_set1(largest)))
+		i += LANES;
+	while (i < n && x[i] != largest)
+		i++;
+	return i;
 }
 
+/* Zero times a finite number is zero, and NaN once anything was not. */
 SIMD_INLINE float
-parts_add(const vf *parts)
+max_finite_run(const float *x, int32_t n, bool *all_finite)
 {
-	float partials[16];
+	vf best[PARTS];
+	vf zeros[PARTS];
+	int32_t whole = n / 16 * 16;
+	float largest = max_finite_ref(x + whole, n - whole, all_finite);
 
-	for (int i = 0; i < PARTS; i++)
-		vf_store(partials + i * LANES, parts[i]);
-	return partials_add(partials);
+	for (int p = 0; p < PARTS; p++)
+	{
+		best[p] = vf_set1(-INFINITY);
+		zeros[p] = vf_zero();
+	}
+	for (int32_t i = 0; i < whole; i += 16)
+		for (int p = 0; p < PARTS; p++)
+		{
+			vf v = vf_load(x + i + p * LANES);
+
+			best[p] = vf_max(v, best[p]);
+			zeros[p] = vf_fma(v, vf_zero(), zeros[p]);
+		}
+	for (int p = 0; p < PARTS; p++)
+		if (vf_largest(best[p]) > largest)
+			largest = vf_largest(best[p]);
+	*all_finite = *all_finite && vf_sum16(zeros) == 0.0f;
+	return largest + 0.0f;
+}
+
+SIMD_INLINE void
+rope_run(float *head, const float *cos, const float *sin, int32_t n_rot, bool interleaved)
+{
+	int32_t n_pairs = n_rot / 2;
+	int32_t per_vector = interleaved ? LANES / 2 : LANES;
+	int32_t whole = n_pairs / per_vector * per_vector;
+
+	for (int32_t i = 0; i < whole; i += per_vector)
+		if (interleaved)
+		{
+			vf v = vf_load(head + 2 * i);
+			vf across = vf_mul(vf_swap_pairs(v), vf_load_twice(sin + i));
+
+			vf_store(head + 2 * i,
+					 vf_add(vf_mul(v, vf_load_twice(cos + i)), vf_negate_even(across)));
+		}
+		else
+		{
+			vf x = vf_load(head + i);
+			vf y = vf_load(head + n_pairs + i);
+			vf c = vf_load(cos + i);
+			vf s = vf_load(sin + i);
+
+			vf_store(head + i, vf_sub(vf_mul(x, c), vf_mul(y, s)));
+			vf_store(head + n_pairs + i, vf_add(vf_mul(x, s), vf_mul(y, c)));
+		}
+	for (int32_t i = whole; i < n_pairs; i++)
+	{
+		float *a = interleaved ? head + 2 * i : head + i;
+
+		pair_rotate(a, interleaved ? a + 1 : a + n_pairs, cos[i], sin[i]);
+	}
+}
+
+/* One head of one position as halves: keys go every KV_PAGE_TOKENS-th place, values side by side.
+ */
+SIMD_INLINE void
+head_write_half(const float *k, const float *v, int32_t head_dim, uint16_t *keys, uint16_t *values)
+{
+	int32_t whole = head_dim / LANES * LANES;
+	uint16_t lanes[LANES];
+
+	for (int32_t i = 0; i < whole; i += LANES)
+	{
+		vf_store_half(values + i, vf_load(v + i));
+		vf_store_half(lanes, vf_load(k + i));
+#pragma GCC unroll 16
+		for (int l = 0; l < LANES; l++)
+			keys[(i + l) * KV_PAGE_TOKENS] = lanes[l];
+	}
+	for (int32_t i = whole; i < head_dim; i++)
+	{
+		values[i] = half_from_float(v[i]);
+		keys[i * KV_PAGE_TOKENS] = half_from_float(k[i]);
+	}
+}
+
+SIMD_INLINE void
+kv_write_run(const KvLayer *kv, int32_t page, int32_t slot_in_page, const float *k, const float *v)
+{
+	if (kv->type != KV_F16)
+	{
+		kv_write_ref(kv, page, slot_in_page, k, v);
+		return;
+	}
+	for (int32_t h = 0; h < kv->n_kv_heads; h++)
+	{
+		char *head = kv->base + (size_t) page * kv->page_bytes + (size_t) h * kv->head_bytes;
+		uint16_t *values = (uint16_t *) (head + kv->head_bytes / 2);
+
+		head_write_half(k + h * kv->head_dim, v + h * kv->head_dim, kv->head_dim,
+						(uint16_t *) head + slot_in_page, values + slot_in_page * kv->head_dim);
+	}
 }
 
 SIMD_INLINE void
@@ -155,17 +249,13 @@ block_quantize(const float *x, int8_t *q, float *scale, int32_t *sums)
 	vf products[PARTS];
 	vf squares[PARTS];
 	vf largest = vf_zero();
-	float lanes[LANES];
-	float top = 0.0f;
+	float top;
 	float inverse;
 	float size;
 
 	for (int i = 0; i < 32; i += LANES)
 		largest = vf_max(vf_abs(vf_load(x + i)), largest);
-	vf_store(lanes, largest);
-	for (int i = 0; i < LANES; i++)
-		if (lanes[i] > top)
-			top = lanes[i];
+	top = vf_largest(largest);
 	inverse = top > QUANTIZE_SMALLEST ? QUANTIZE_REACH / top : 0.0f;
 	for (int p = 0; p < PARTS; p++)
 		products[p] = squares[p] = vf_zero();
@@ -184,8 +274,8 @@ block_quantize(const float *x, int8_t *q, float *scale, int32_t *sums)
 	}
 	sums[0] = bytes_sum16(q);
 	sums[1] = bytes_sum16(q + 16);
-	size = parts_add(squares);
-	*scale = size > 0.0f ? parts_add(products) / size : 0.0f;
+	size = vf_sum16(squares);
+	*scale = size > 0.0f ? vf_sum16(products) / size : 0.0f;
 }
 
 SIMD_INLINE void

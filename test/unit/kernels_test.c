@@ -6,6 +6,7 @@
 #include "kernels/blocks.h"
 #include "kernels/kernels.h"
 
+#include <float.h>
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -377,6 +378,112 @@ argmax_takes_the_first_of_equals_and_never_nan(void **state)
 }
 
 static void
+max_finite_is_equal_in_every_variant(void **state)
+{
+	static const float odd[] = { 0.0f, -0.0f, NAN, INFINITY, -INFINITY, FLT_MAX, -FLT_MAX, 1e-40f };
+	Kernels all[KERNEL_N_ISAS];
+	Kernels ref = reference();
+	int n_variants = variants(all);
+
+	(void) state;
+	for (int32_t n = 0; n < 70; n++)
+		for (size_t o = 0; o < sizeof(odd) / sizeof(odd[0]); o++)
+		{
+			float *x = random_vector(70);
+			bool expected_finite, finite;
+			float expected, got;
+
+			for (int32_t i = 0; i < n; i++)
+				x[i] = n % 2 == 0 ? -fabsf(x[i]) : x[i];
+			x[n / 2] = odd[o];
+			x[n / 3] = odd[o];
+			expected = ref.max_finite(x, n, &expected_finite);
+			assert_int_equal(expected_finite, n == 0 || isfinite(odd[o]));
+			for (int v = 0; v < n_variants; v++)
+			{
+				got = all[v].max_finite(x, n, &finite);
+				assert_memory_equal(&got, &expected, sizeof(got));
+				assert_int_equal(finite, expected_finite);
+			}
+			free(x);
+		}
+}
+
+/* Also what lies behind the rotated elements, and between the halves, stays as it was. */
+static void
+rope_is_equal_in_every_variant(void **state)
+{
+	static const int32_t rotated[] = { 2, 6, 16, 20, 32, 64, 72, 96, 128 };
+	Kernels all[KERNEL_N_ISAS];
+	Kernels ref = reference();
+	int n_variants = variants(all);
+
+	(void) state;
+	for (size_t r = 0; r < sizeof(rotated) / sizeof(rotated[0]); r++)
+		for (int interleaved = 0; interleaved < 2; interleaved++)
+		{
+			float *x = random_vector(160), *angles = random_vector(128);
+			float expected[160], got[160];
+
+			memcpy(expected, x, sizeof(expected));
+			ref.rope(expected, angles, angles + 64, rotated[r], interleaved);
+			assert_true(expected[0] != x[0]);
+			assert_memory_equal(expected + rotated[r], x + rotated[r],
+								(size_t) (160 - rotated[r]) * sizeof(float));
+			for (int v = 0; v < n_variants; v++)
+			{
+				memcpy(got, x, sizeof(got));
+				all[v].rope(got, angles, angles + 64, rotated[r], interleaved);
+				assert_memory_equal(got, expected, sizeof(got));
+			}
+			free(x);
+			free(angles);
+		}
+}
+
+static void
+kv_write_is_equal_in_every_variant(void **state)
+{
+	static const float odd[] = { NAN, INFINITY, -1e6f, 65519.0f, 65520.0f, 1e-6f, 3e-8f, -0.0f };
+	static const int32_t head_dims[] = { 8, 20, 64, 72, 128 };
+	Kernels all[KERNEL_N_ISAS];
+	Kernels ref = reference();
+	int n_variants = variants(all);
+
+	(void) state;
+	for (size_t d = 0; d < sizeof(head_dims) / sizeof(head_dims[0]); d++)
+		for (int type = KV_F16; type <= KV_F32; type++)
+		{
+			int32_t head_dim = head_dims[d];
+			size_t head_bytes = 2 * 16 * (size_t) head_dim * (type == KV_F16 ? 2 : 4);
+			size_t n_bytes = 2 * 3 * head_bytes; /* 2 pages of 3 heads */
+			KvLayer kv = { NULL, 3 * head_bytes, head_bytes, (KvType) type, 3, head_dim };
+			float *k = random_vector(3 * 128), *v = random_vector(3 * 128);
+			char *expected = calloc(1, n_bytes), *got = malloc(n_bytes);
+
+			memcpy(k, odd, sizeof(odd));
+			memcpy(v + 2 * head_dim, odd, sizeof(odd));
+			for (int32_t slot = 0; slot < 16; slot += 5)
+			{
+				kv.base = expected;
+				ref.kv_write(&kv, 1, slot, k, v);
+			}
+			for (int i = 0; i < n_variants; i++)
+			{
+				memset(got, 0, n_bytes);
+				kv.base = got;
+				for (int32_t slot = 0; slot < 16; slot += 5)
+					all[i].kv_write(&kv, 1, slot, k, v);
+				assert_memory_equal(got, expected, n_bytes);
+			}
+			free(k);
+			free(v);
+			free(expected);
+			free(got);
+		}
+}
+
+static void
 exponential_is_accurate_and_total(void **state)
 {
 	Kernels k = reference();
@@ -547,6 +654,9 @@ main(void)
 		cmocka_unit_test(quantized_activations_are_equal_in_every_variant),
 		cmocka_unit_test(vector_operations_are_equal_in_every_variant),
 		cmocka_unit_test(argmax_takes_the_first_of_equals_and_never_nan),
+		cmocka_unit_test(max_finite_is_equal_in_every_variant),
+		cmocka_unit_test(rope_is_equal_in_every_variant),
+		cmocka_unit_test(kv_write_is_equal_in_every_variant),
 		cmocka_unit_test(exponential_is_accurate_and_total),
 		cmocka_unit_test(attention_is_equal_in_every_variant),
 		cmocka_unit_test(types_that_do_not_run_have_no_size),
