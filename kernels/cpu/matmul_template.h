@@ -18,6 +18,7 @@ typedef struct HalfGroup
 {
 	const PackedFormat *format;
 	const char *group;
+	const char *next; /* the group to fetch, or NULL; it may not exist, and is not read */
 	PackedPlanes planes;
 	int32_t first_lane;
 	int32_t n_lanes; /* that exist: the last group may be short */
@@ -66,6 +67,21 @@ codes_unpack(const HalfGroup *half, int32_t s, PackedScheme scheme, int n_high, 
 	}
 }
 
+/*
+ * While one group is computed the next one is fetched: a single token reads weights as fast as
+ * memory gives them, and the core's own prefetcher leaves half of that. Every step fetches its
+ * share of bytes, the last ones some past the end. Only the first tile of a group does it.
+ */
+SIMD_INLINE void
+group_prefetch(const HalfGroup *half, int32_t token, size_t at, size_t n_bytes)
+{
+	if (token > 0 || half->next == NULL)
+		return;
+#pragma GCC unroll 16
+	for (size_t line = 0; line < n_bytes; line += 64)
+		__builtin_prefetch((const void *) ((uintptr_t) half->next + at + line));
+}
+
 SIMD_INLINE vi
 codes_dot4(const vi *codes, const int8_t *q, PackedScheme scheme)
 {
@@ -112,6 +128,7 @@ quantized_tile(const HalfGroup *half, const Acts *acts, int32_t token, int n, Pa
 {
 	size_t n_sub = (size_t) acts->n_cols / 32;
 	size_t per_block = n_scales > 0 ? BLOCK_K_ITEMS / 32 : 1;
+	size_t step_bytes = (scheme == SCHEME_BYTE ? 512 : 256) + 64 * (size_t) n_high + 64;
 	const uint16_t *d = (const uint16_t *) (half->group + half->planes.d) + half->first_lane;
 	const uint16_t *m = (const uint16_t *) (half->group + half->planes.m) + half->first_lane;
 	const uint8_t *sc = (const uint8_t *) half->group + half->planes.sc + half->first_lane;
@@ -142,6 +159,7 @@ quantized_tile(const HalfGroup *half, const Acts *acts, int32_t token, int n, Pa
 			minimum = vf_sub(vf_zero(), vf_mul(vf_load_half(m + scale_at),
 											   vf_from_int(vi_load_u8(mn + s * KERNEL_ROW_GROUP))));
 		codes_unpack(half, (int32_t) s, scheme, n_high, codes);
+		group_prefetch(half, token, s * step_bytes, step_bytes);
 #pragma GCC unroll 8
 		for (int t = 0; t < n; t++)
 		{
@@ -195,6 +213,7 @@ float_tile(const HalfGroup *half, const Acts *acts, int32_t token, int n, uint32
 		vf w = elements_load(half->group, type,
 							 (size_t) c * KERNEL_ROW_GROUP + (size_t) half->first_lane);
 
+		group_prefetch(half, token, (size_t) c * (type == BLOCK_F32 ? 64 : 32), 1);
 #pragma GCC unroll 8
 		for (int t = 0; t < n; t++)
 			acc[t] = vf_fma(w, vf_set1(x[(size_t) t * (size_t) acts->n_cols + (size_t) c]), acc[t]);
@@ -295,6 +314,7 @@ matmul_run(const PackedMatrix *m, const Acts *acts, int32_t first_group, int32_t
 			int32_t row = g * KERNEL_ROW_GROUP + h * LANES;
 
 			half.first_lane = h * LANES;
+			half.next = h == 0 ? half.group + half.planes.group_bytes : NULL;
 			half.n_lanes = m->n_rows - row < LANES ? m->n_rows - row : LANES;
 			if (half.n_lanes > 0)
 				run(&half, acts, out + row, out_stride);
