@@ -368,9 +368,9 @@ matmul_job(size_t which, int32_t n_tokens)
 	job.acts = acts_random(n_tokens);
 	job.n_mac = (double) n_tokens * job.matrix.n_rows * N_COLS;
 	job.n_bytes = (double) job.matrix.n_bytes;
-	job.bound = n_tokens == 1								   ? BOUND_MEMORY
-				: packed_act_kind(types[which].type) == ACT_Q8 ? BOUND_DOT
-															   : BOUND_FMA;
+	job.bound = n_tokens == 1									  ? BOUND_MEMORY
+				: packed_act_kind(types[which].type) == ACT_CODES ? BOUND_DOT
+																  : BOUND_FMA;
 	job.out_bytes = (size_t) n_tokens * (size_t) job.matrix.n_rows * sizeof(float);
 	return job;
 }
@@ -573,7 +573,7 @@ job_free(Job *job)
 {
 	free((void *) job->matrix.data);
 	free((void *) job->acts.f32);
-	free(job->acts.q);
+	free(job->acts.high);
 	free((void *) job->x);
 	free((void *) job->y);
 	free(job->attention.kv != NULL ? job->attention.kv->base : NULL);

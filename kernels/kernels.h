@@ -83,8 +83,8 @@ extern bool dequantize_row(uint32_t type, const void *row, int64_t n_cols, float
 
 typedef enum ActKind
 {
-	ACT_F32, /* weights F32, F16, BF16 */
-	ACT_Q8	 /* all quantized weights */
+	ACT_F32,  /* weights F32, F16, BF16 */
+	ACT_CODES /* all quantized weights */
 } ActKind;
 
 /* What a packed matrix of this type multiplies with. */
@@ -95,23 +95,25 @@ extern ActKind packed_act_kind(uint32_t type);
  * it (q, k and v; gate and up). The f32 pointer is always set; the rest only after quantize_acts.
  *
  *   f32    [n_tokens][n_cols]        aligned
- *   q      [n_tokens][n_cols]        int8, nearest even of 127 x / max |x|, so |q| <= 127
- *   scale  [n_tokens][n_cols / 32]   least squares: sum x q / sum q q (0 for a block of zeros)
- *   sum    [n_tokens][n_cols / 16]   sums of q over 16 columns, int32: Q6_K has a scale per 16
+ *   high   [n_tokens][n_cols]            int8 } code = 128 high + low: round to nearest even of
+ *   low    [n_tokens][n_cols]            int8 } 16256 x / max |x| of the block
+ *   scale  [n_tokens][n_cols / 32]       max |x| / 16256 (0 for a block of zeros)
+ *   sum    [n_tokens][n_cols / 16]       sums of codes over 16 columns: Q6_K has a scale per 16
  */
 typedef struct Acts
 {
 	int32_t n_tokens;
 	int32_t n_cols;
 	const float *f32;
-	int8_t *q;
+	int8_t *high;
+	int8_t *low;
 	float *scale;
 	int32_t *sum;
 } Acts;
 
-/* Bytes that q, scale and sum of this shape need together, each part aligned. */
+/* Bytes that high, low, scale and sum of this shape need together, each part aligned. */
 extern size_t acts_bytes(int32_t n_tokens, int32_t n_cols);
-/* Points q, scale and sum into memory of acts_bytes() bytes. */
+/* Points high, low, scale and sum into memory of acts_bytes() bytes. */
 extern void acts_place(Acts *acts, int32_t n_tokens, int32_t n_cols, const float *f32,
 					   void *memory);
 
@@ -173,7 +175,7 @@ typedef struct Kernels
 {
 	const char *name; /* "ref", "avx2", "avx512", "vnni" */
 
-	/* Fills q, scale and sum of tokens [first, first + n). */
+	/* Fills high, low, scale and sum of tokens [first, first + n). */
 	void (*quantize_acts)(Acts *acts, int32_t first, int32_t n);
 
 	/*

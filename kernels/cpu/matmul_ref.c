@@ -20,7 +20,7 @@ acts_bytes(int32_t n_tokens, int32_t n_cols)
 {
 	size_t n = (size_t) n_tokens * (size_t) n_cols;
 
-	return align64(n) + align64(n / 32 * sizeof(float)) + align64(n / 16 * sizeof(int32_t));
+	return 2 * align64(n) + align64(n / 32 * sizeof(float)) + align64(n / 16 * sizeof(int32_t));
 }
 
 void
@@ -32,7 +32,9 @@ acts_place(Acts *acts, int32_t n_tokens, int32_t n_cols, const float *f32, void 
 	acts->n_tokens = n_tokens;
 	acts->n_cols = n_cols;
 	acts->f32 = f32;
-	acts->q = (int8_t *) at;
+	acts->high = (int8_t *) at;
+	at += align64(n);
+	acts->low = (int8_t *) at;
 	at += align64(n);
 	acts->scale = (float *) at;
 	at += align64(n / 32 * sizeof(float));
@@ -40,35 +42,30 @@ acts_place(Acts *acts, int32_t n_tokens, int32_t n_cols, const float *f32, void 
 }
 
 static void
-block_quantize(const float *x, int8_t *q, float *scale, int32_t *sums)
+block_quantize(const float *x, int8_t *high, int8_t *low, float *scale, int32_t *sums)
 {
-	float products[16] = { 0 };
-	float squares[16] = { 0 };
 	float largest = 0.0f;
 	float inverse;
-	float size;
 
 	for (int i = 0; i < 32; i++)
 		if (fabsf(x[i]) > largest)
 			largest = fabsf(x[i]);
 	inverse = largest > QUANTIZE_SMALLEST ? QUANTIZE_REACH / largest : 0.0f;
+	*scale = largest > QUANTIZE_SMALLEST ? largest / QUANTIZE_REACH : 0.0f;
 	sums[0] = sums[1] = 0;
 	for (int i = 0; i < 32; i++)
 	{
 		float scaled = x[i] * inverse;
-		float code;
+		int32_t code;
 
-		/* min and max as the vector instructions define them: NaN becomes 127 */
-		scaled = scaled < 127.0f ? scaled : 127.0f;
-		scaled = scaled > -127.0f ? scaled : -127.0f;
-		q[i] = (int8_t) nearbyintf(scaled);
-		sums[i / 16] += q[i];
-		code = (float) q[i];
-		products[i % 16] = fmaf(x[i], code, products[i % 16]);
-		squares[i % 16] = fmaf(code, code, squares[i % 16]);
+		/* min and max as the vector instructions define them: NaN becomes the largest */
+		scaled = scaled < QUANTIZE_REACH ? scaled : QUANTIZE_REACH;
+		scaled = scaled > -QUANTIZE_REACH ? scaled : -QUANTIZE_REACH;
+		code = (int32_t) nearbyintf(scaled);
+		high[i] = (int8_t) ((code + 64) >> 7);
+		low[i] = (int8_t) (code - 128 * high[i]);
+		sums[i / 16] += code;
 	}
-	size = partials_add(squares);
-	*scale = size > 0.0f ? partials_add(products) / size : 0.0f;
 }
 
 void
@@ -77,7 +74,8 @@ quantize_acts_ref(Acts *acts, int32_t first, int32_t n)
 	size_t n_blocks = (size_t) acts->n_cols / 32;
 
 	for (size_t b = (size_t) first * n_blocks; b < (size_t) (first + n) * n_blocks; b++)
-		block_quantize(acts->f32 + 32 * b, acts->q + 32 * b, acts->scale + b, acts->sum + 2 * b);
+		block_quantize(acts->f32 + 32 * b, acts->high + 32 * b, acts->low + 32 * b, acts->scale + b,
+					   acts->sum + 2 * b);
 }
 
 static float
@@ -90,10 +88,10 @@ element_at(uint32_t type, const char *group, size_t index)
 	return type == BLOCK_F16 ? half_to_float(halves[index]) : bfloat_to_float(halves[index]);
 }
 
-/* Sums of code * q over the two halves of a sub-block. */
+/* Sums of weight code * activation code over the two halves of a sub-block. */
 static void
 codes_dot(const PackedFormat *format, const uint8_t *codes, const uint8_t *high, int lane,
-		  const int8_t *q, int32_t dots[2])
+		  const int8_t *high_q, const int8_t *low_q, int32_t dots[2])
 {
 	dots[0] = dots[1] = 0;
 	for (int c = 0; c < 32; c++)
@@ -110,7 +108,7 @@ codes_dot(const PackedFormat *format, const uint8_t *codes, const uint8_t *high,
 			code |= (high[byte] >> k & 1) << 4;
 		else if (format->n_high == 2)
 			code |= (high[64 * (k / 4) + byte] >> 2 * (k % 4) & 3) << 4;
-		dots[c / 16] += code * q[c];
+		dots[c / 16] += code * (128 * high_q[c] + low_q[c]);
 	}
 }
 
@@ -136,7 +134,7 @@ quantized_dot(const PackedFormat *format, const PackedPlanes *planes, const char
 
 		codes_dot(format, (const uint8_t *) group + s * (format->scheme == SCHEME_BYTE ? 512 : 256),
 				  (const uint8_t *) group + planes->high + s * 64 * (size_t) format->n_high, lane,
-				  acts->q + 32 * b, dots);
+				  acts->high + 32 * b, acts->low + 32 * b, dots);
 		if (format->n_scales == 2)
 		{
 			const int8_t *pair = (const int8_t *) sc + 2 * s * KERNEL_ROW_GROUP + lane;

@@ -83,7 +83,15 @@ group_prefetch(const HalfGroup *half, int32_t token, size_t at, size_t n_bytes)
 }
 
 SIMD_INLINE vi
-codes_dot4(const vi *codes, const int8_t *q, PackedScheme scheme)
+dot_add(vi acc, vi codes, const int8_t *q, PackedScheme scheme)
+{
+	return scheme == SCHEME_BYTE ? vi_dot_wide(acc, codes, vi_broadcast4(q))
+								 : vi_dot_small(acc, codes, vi_broadcast4(q));
+}
+
+/* 16 columns: 128 times the dot with the high bytes plus the one with the low bytes. */
+SIMD_INLINE vi
+codes_dot16(const vi *codes, const int8_t *high, const int8_t *low, PackedScheme scheme)
 {
 	vi even = vi_zero();
 	vi odd = vi_zero();
@@ -91,16 +99,16 @@ codes_dot4(const vi *codes, const int8_t *q, PackedScheme scheme)
 #pragma GCC unroll 2
 	for (int k = 0; k < 4; k += 2)
 	{
-		if (scheme == SCHEME_BYTE)
-		{
-			even = vi_dot_wide(even, codes[k], vi_broadcast4(q + 4 * k));
-			odd = vi_dot_wide(odd, codes[k + 1], vi_broadcast4(q + 4 * k + 4));
-		}
-		else
-		{
-			even = vi_dot_small(even, codes[k], vi_broadcast4(q + 4 * k));
-			odd = vi_dot_small(odd, codes[k + 1], vi_broadcast4(q + 4 * k + 4));
-		}
+		even = dot_add(even, codes[k], high + 4 * k, scheme);
+		odd = dot_add(odd, codes[k + 1], high + 4 * k + 4, scheme);
+	}
+	even = vi_up7(even);
+	odd = vi_up7(odd);
+#pragma GCC unroll 2
+	for (int k = 0; k < 4; k += 2)
+	{
+		even = dot_add(even, codes[k], low + 4 * k, scheme);
+		odd = dot_add(odd, codes[k + 1], low + 4 * k + 4, scheme);
 	}
 	return vi_add(even, odd);
 }
@@ -164,11 +172,12 @@ quantized_tile(const HalfGroup *half, const Acts *acts, int32_t token, int n, Pa
 		for (int t = 0; t < n; t++)
 		{
 			size_t b = (size_t) (token + t) * n_sub + s;
-			const int8_t *q = acts->q + 32 * b;
+			const int8_t *high = acts->high + 32 * b;
+			const int8_t *low = acts->low + 32 * b;
 			int32_t sum0 = acts->sum[2 * b];
 			int32_t sum1 = acts->sum[2 * b + 1];
-			vi first = codes_dot4(codes, q, scheme);
-			vi second = codes_dot4(codes + 4, q + 16, scheme);
+			vi first = codes_dot16(codes, high, low, scheme);
+			vi second = codes_dot16(codes + 4, high + 16, low + 16, scheme);
 			vi dot;
 
 			if (n_scales == 2)

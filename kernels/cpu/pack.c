@@ -58,7 +58,7 @@ packed_act_kind(uint32_t type)
 {
 	const PackedFormat *format = packed_format(type);
 
-	return format != NULL && format->scheme != SCHEME_FLOAT ? ACT_Q8 : ACT_F32;
+	return format != NULL && format->scheme != SCHEME_FLOAT ? ACT_CODES : ACT_F32;
 }
 
 size_t

@@ -250,6 +250,19 @@ vi_add(vi a, vi b)
 	return _mm512_add_epi32(a, b);
 }
 
+/* times 128, and divided by 128 downwards */
+SIMD_INLINE vi
+vi_up7(vi a)
+{
+	return _mm512_slli_epi32(a, 7);
+}
+
+SIMD_INLINE vi
+vi_down7(vi a)
+{
+	return _mm512_srai_epi32(a, 7);
+}
+
 SIMD_INLINE vi
 vi_sub(vi a, vi b)
 {

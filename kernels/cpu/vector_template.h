@@ -244,38 +244,30 @@ kv_write_run(const KvLayer *kv, int32_t page, int32_t slot_in_page, const float 
 }
 
 SIMD_INLINE void
-block_quantize(const float *x, int8_t *q, float *scale, int32_t *sums)
+block_quantize(const float *x, int8_t *high, int8_t *low, float *scale, int32_t *sums)
 {
-	vf products[PARTS];
-	vf squares[PARTS];
 	vf largest = vf_zero();
 	float top;
 	float inverse;
-	float size;
 
 	for (int i = 0; i < 32; i += LANES)
 		largest = vf_max(vf_abs(vf_load(x + i)), largest);
 	top = vf_largest(largest);
 	inverse = top > QUANTIZE_SMALLEST ? QUANTIZE_REACH / top : 0.0f;
-	for (int p = 0; p < PARTS; p++)
-		products[p] = squares[p] = vf_zero();
+	*scale = top > QUANTIZE_SMALLEST ? top / QUANTIZE_REACH : 0.0f;
 	for (int i = 0; i < 32; i += LANES)
 	{
-		vf v = vf_load(x + i);
-		vf scaled = vf_mul(v, vf_set1(inverse));
-		int p = i / LANES % PARTS;
-		vi codes;
+		vf scaled = vf_mul(vf_load(x + i), vf_set1(inverse));
+		vi code, upper;
 
-		scaled = vf_max(vf_min(scaled, vf_set1(127.0f)), vf_set1(-127.0f));
-		codes = vi_from_float(scaled);
-		vi_store_i8(q + i, codes);
-		products[p] = vf_fma(v, vf_from_int(codes), products[p]);
-		squares[p] = vf_fma(vf_from_int(codes), vf_from_int(codes), squares[p]);
+		scaled = vf_max(vf_min(scaled, vf_set1(QUANTIZE_REACH)), vf_set1(-QUANTIZE_REACH));
+		code = vi_from_float(scaled);
+		upper = vi_down7(vi_add(code, vi_set1(64)));
+		vi_store_i8(high + i, upper);
+		vi_store_i8(low + i, vi_sub(code, vi_up7(upper)));
 	}
-	sums[0] = bytes_sum16(q);
-	sums[1] = bytes_sum16(q + 16);
-	size = vf_sum16(squares);
-	*scale = size > 0.0f ? vf_sum16(products) / size : 0.0f;
+	sums[0] = 128 * bytes_sum16(high) + bytes_sum16(low);
+	sums[1] = 128 * bytes_sum16(high + 16) + bytes_sum16(low + 16);
 }
 
 SIMD_INLINE void
@@ -284,5 +276,6 @@ quantize_acts_run(Acts *acts, int32_t first, int32_t n)
 	size_t n_blocks = (size_t) acts->n_cols / 32;
 
 	for (size_t b = (size_t) first * n_blocks; b < (size_t) (first + n) * n_blocks; b++)
-		block_quantize(acts->f32 + 32 * b, acts->q + 32 * b, acts->scale + b, acts->sum + 2 * b);
+		block_quantize(acts->f32 + 32 * b, acts->high + 32 * b, acts->low + 32 * b, acts->scale + b,
+					   acts->sum + 2 * b);
 }

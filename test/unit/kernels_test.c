@@ -206,7 +206,7 @@ multiply(const Kernels *k, const PackedMatrix *m, const float *x, int32_t n_toke
 	for (int64_t i = 0; i < stride * n_tokens; i++)
 		out[i] = GUARD;
 	acts_place(&acts, n_tokens, m->n_cols, x, memory);
-	if (packed_act_kind(m->type) == ACT_Q8)
+	if (packed_act_kind(m->type) == ACT_CODES)
 		k->quantize_acts(&acts, 0, n_tokens);
 	k->matmul(m, &acts, 0, (m->n_rows + 15) / 16, out, stride);
 	for (int32_t t = 0; t < n_tokens; t++)
@@ -277,7 +277,7 @@ matmul_is_close_to_the_product_of_the_values(void **state)
 			error += (dot - (double) got[r]) * (dot - (double) got[r]);
 			norm += dot * dot;
 		}
-		assert_true(error / norm < (packed_act_kind(types[i]) == ACT_Q8 ? 1e-4 : 1e-11));
+		assert_true(error / norm < (packed_act_kind(types[i]) == ACT_CODES ? 1e-4 : 1e-11));
 		free(x);
 		free((void *) m.data);
 		free(rows);

@@ -45,9 +45,9 @@ input_prepare(InputJob *job, int32_t n_tokens, int32_t n_cols, const PackedMatri
 {
 	CpuDevice *device = job->device;
 
-	job->quantize = packed_act_kind(a->type) == ACT_Q8 ||
-					(b != NULL && packed_act_kind(b->type) == ACT_Q8) ||
-					(c != NULL && packed_act_kind(c->type) == ACT_Q8);
+	job->quantize = packed_act_kind(a->type) == ACT_CODES ||
+					(b != NULL && packed_act_kind(b->type) == ACT_CODES) ||
+					(c != NULL && packed_act_kind(c->type) == ACT_CODES);
 	if (job->quantize)
 		acts_place(&job->acts, n_tokens, n_cols, job->norm != NULL ? job->normed : job->from,
 				   device->acts_memory);
