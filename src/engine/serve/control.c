@@ -2,6 +2,7 @@
 #include "server.h"
 
 #include <errno.h>
+#include <poll.h>
 #include <string.h>
 #include <sys/socket.h>
 
@@ -84,9 +85,14 @@ control_turn(Server *server)
 	InferDoorbell frames[16];
 	ssize_t n;
 
+	/* The supervisor may have made its socket non-blocking for both of us. */
 	do
+	{
+		struct pollfd readable = { .fd = server->control_fd, .events = POLLIN };
+
+		(void) poll(&readable, 1, -1);
 		n = recv(server->control_fd, frames, sizeof(frames), 0);
-	while (n < 0 && errno == EINTR);
+	} while (n < 0 && (errno == EINTR || errno == EAGAIN));
 	if (n <= 0 || n % (ssize_t) sizeof(InferDoorbell) != 0)
 		return false;
 	for (ssize_t i = 0; i < n / (ssize_t) sizeof(InferDoorbell); i++)
