@@ -1,8 +1,8 @@
 -- all prompts of an array, in the array's order, each with its own answer
 SELECT ord, output ~ capital AS right
-FROM infer_batch(ARRAY['What is the capital of France?', 'What is the capital of Germany?', 'What is the capital of Italy?'],
+FROM infer_batch(ARRAY['What is the capital of France?', 'What is the capital of Germany?', 'What is the capital of Japan?'],
 	max_tokens => 24) AS b
-JOIN unnest(ARRAY['Paris', 'Berlin', 'Rome']) WITH ORDINALITY AS c(capital, ord) USING (ord)
+JOIN unnest(ARRAY['Paris', 'Berlin', 'Tokyo']) WITH ORDINALITY AS c(capital, ord) USING (ord)
 ORDER BY ord;
 SELECT ord, output IS NULL AS is_null FROM infer_batch(ARRAY['a', NULL, 'b'], max_tokens => 2);
 SELECT count(*) FROM infer_batch('{}');

@@ -17,9 +17,9 @@ SELECT infer_cancel(:id) AS again;
 
 -- it outlives the transaction that submitted it
 BEGIN;
-SELECT infer_submit('What is the capital of Italy?', max_tokens => 24) AS id \gset
+SELECT infer_submit('What is the capital of Japan?', max_tokens => 24) AS id \gset
 ROLLBACK;
-SELECT output ~ 'Rome' AS says_rome FROM infer_result(:id);
+SELECT output ~ 'Tokyo' AS says_tokyo FROM infer_result(:id);
 
 -- soft errors are in the row, and a session may not take all slots
 SELECT infer_submit(repeat('word ', 20000)) AS id \gset
