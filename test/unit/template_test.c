@@ -384,6 +384,9 @@ test_mistakes_are_told_with_their_line(void **state)
 		{ "{{ 5() }}", "Line 1." },
 		{ "{{ d|tojson(indent=2)|tojson(x }}", "Line 1." },
 		{ "{% endif %}", "Line 1." },
+		{ "{{ '%5?' % 'x' }}", "Line 1." },
+		{ "{{ '%d' % 'x' }}", "Line 1." },
+		{ "{{ '%d' % (10.0 ** 30) }}", "Line 1." },
 	};
 
 	(void) state;
@@ -395,6 +398,18 @@ test_mistakes_are_told_with_their_line(void **state)
 		assert_int_equal(err.code, INFER_BAD_INPUT);
 		assert_string_equal(err.detail, cases[i].detail);
 	}
+}
+
+/* What renders is promised to be UTF-8, so the template has to be. */
+static void
+test_a_template_that_is_not_utf8_is_refused(void **state)
+{
+	static const char *const sources[] = { "a\xFF", "{{ '\xC3' }}", "\xED\xA0\x80", "\xC0\x80" };
+
+	(void) state;
+	for (size_t i = 0; i < sizeof(sources) / sizeof(sources[0]); i++)
+		assert_int_equal(error_of(sources[i], strlen(sources[i]), &template_default_budget).code,
+						 INFER_BAD_INPUT);
 }
 
 static void
@@ -536,6 +551,7 @@ main(void)
 		cmocka_unit_test(test_filters_and_methods_follow_python),
 		cmocka_unit_test(test_json_is_written_as_transformers_writes_it),
 		cmocka_unit_test(test_mistakes_are_told_with_their_line),
+		cmocka_unit_test(test_a_template_that_is_not_utf8_is_refused),
 		cmocka_unit_test(test_a_template_may_refuse),
 		cmocka_unit_test(test_budgets_end_what_would_not_end),
 		cmocka_unit_test(test_deep_nesting_is_refused_and_not_followed),

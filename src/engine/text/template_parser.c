@@ -1,6 +1,8 @@
 /* template_parser.c: the statements of a template, and what all of the parser is made of. */
 #include "engine/text/template_parser.h"
 
+#include "engine/text/utf8.h"
+
 #include <string.h>
 
 #define MAX_DEPTH 200
@@ -508,6 +510,21 @@ block_parse(Parser *parser, const char *const *ends)
 	return NULL;
 }
 
+/* What renders is UTF-8 because the source and the values are. */
+static bool
+source_is_utf8(const char *source, size_t n_bytes)
+{
+	for (size_t i = 0; i < n_bytes;)
+	{
+		int n;
+
+		if (utf8_decode(source + i, n_bytes - i, &n) == 0xFFFD && n == 1)
+			return false;
+		i += (size_t) n;
+	}
+	return true;
+}
+
 bool
 template_parse(Arena *arena, const char *source, size_t n_bytes, Template **out, InferError *err)
 {
@@ -516,6 +533,8 @@ template_parse(Arena *arena, const char *source, size_t n_bytes, Template **out,
 	Template *template;
 
 	infer_error_clear(err);
+	if (!source_is_utf8(source, n_bytes))
+		return fail(err, INFER_BAD_INPUT, "chat template is not UTF-8 text");
 	if (!template_lex(arena, source, n_bytes, &tokens, err))
 		return false;
 	parser.tokens = tokens.tokens;

@@ -3,6 +3,7 @@
 #include "engine/text/utf8.h"
 
 #include <inttypes.h>
+#include <math.h>
 #include <string.h>
 #include <utf8proc.h>
 
@@ -226,13 +227,23 @@ static bool
 format_number(Render *render, const FormatSpec *spec, Value value, const String **out)
 {
 	Builder builder;
-	const char *plus = spec->plus && value_number(value) >= 0 ? "+" : "";
-	int64_t integer = value.kind == VALUE_INT ? value.as.integer : (int64_t) value_number(value);
 	int precision = spec->precision >= 0 ? spec->precision : 6;
+	const char *plus;
+	int64_t integer;
 
+	if (spec->conversion == 0 || strchr("dixXfFeg", spec->conversion) == NULL)
+		return render_fail(render, "a format is not known");
 	if (!value_is_number(value))
 		return render_fail(render, "%%%c needs a number, not %s", spec->conversion,
 						   value_kind_name(value));
+	if (value.kind == VALUE_FLOAT && strchr("dixX", spec->conversion) != NULL &&
+		!(fabs(value.as.real) < 9.2e18))
+		return render_fail(render, "%%%c of a number that is too large", spec->conversion);
+	plus = spec->plus && value_number(value) >= 0 ? "+" : "";
+	integer = value.kind == VALUE_INT ? value.as.integer
+			  : value.kind == VALUE_FLOAT && strchr("dixX", spec->conversion) != NULL
+				  ? (int64_t) value.as.real
+				  : value.kind == VALUE_BOOL && value.as.truth;
 	builder_init(&builder, render);
 	switch (spec->conversion)
 	{
@@ -263,7 +274,7 @@ format_number(Render *render, const FormatSpec *spec, Value value, const String 
 				return false;
 			break;
 		default:
-			return render_fail(render, "format %%%c is not known", spec->conversion);
+			break;
 	}
 	*out = builder_end(&builder);
 	return *out != NULL;
