@@ -14,6 +14,7 @@ use strict;
 use warnings;
 
 use Exporter qw(import);
+use File::Temp;
 use IPC::Run;
 use JSON::PP ();
 use PostgreSQL::Test::Cluster;
@@ -138,12 +139,15 @@ sub client
 {
 	my ($node, $sql, %options) = @_;
 	my $name   = $options{name} // 'client_' . int(rand(1e9));
-	my $client = { name => $name, out => '', err => '', in => $sql };
+	# A file, since a pipe would stay open as long as the client does.
+	my $client = { name => $name, out => '', err => '', script => File::Temp->new };
+	print { $client->{script} } "$sql\n";
+	$client->{script}->flush;
 	my @command = (
 		'psql', '-XAtq', '-v', 'VERBOSITY=verbose',
 		($options{stream} ? ('-v', 'FETCH_COUNT=1') : ()),
-		'-d', $node->connstr('postgres') . " application_name=$name", '-f', '-');
-	$client->{run} = IPC::Run::start(\@command, '<', \$client->{in}, '>', \$client->{out}, '2>', \$client->{err});
+		'-d', $node->connstr('postgres') . " application_name=$name", '-f', $client->{script}->filename);
+	$client->{run} = IPC::Run::start(\@command, '<', \undef, '>', \$client->{out}, '2>', \$client->{err});
 	$client->{psql_pid} = $client->{run}{KIDS}[0]{PID};
 	return $client;
 }

@@ -13,7 +13,7 @@ use Time::HiRes qw(sleep time);
 my $long   = 'Tell me a very long story about a river.';
 my $prompt = 'The same words again and again. ' x 150;    # takes the engine a while to read
 
-my $node = node_start('lifecycle', 'infer.retries' => 0);
+my $node = node_start('lifecycle', 'infer.retries' => 0, 'restart_after_crash' => 'on');
 my $pid  = wait_ready($node);
 ok($pid, 'the engine is ready');
 my $started = $node->safe_psql('postgres', 'SELECT pg_postmaster_start_time()');
@@ -80,7 +80,9 @@ for my $signal (qw(KILL SEGV))
 		kill $signal => $pid;
 		kill CONT => $pid;
 		client_finish($client);
-		is(sqlstate_of($client), '58000', "$name: one error, that the engine restarted") or diag $client->{err};
+		# What the engine never took is simply asked of the next one.
+		is(sqlstate_of($client), $phase eq 'queued' ? '' : '58000', "$name: one error if it had begun, none else")
+			or diag $client->{err};
 		bystander_commits($name);
 		my $next = wait_ready($node, $pid);
 		isnt($next, $pid, "$name: a new engine");
@@ -93,7 +95,7 @@ for my $signal (qw(KILL SEGV))
 
 # Many in flight at once: each session gets one error, none hangs.
 $pid = wait_settled();
-my @many = map { client($node, "SELECT count(*) FROM infer_batch(ARRAY['a story','a song','a joke','a poem'], max_tokens => 300)") } 1 .. 6;
+my @many = map { client($node, "SELECT count(infer_generate(p, max_tokens => 300)) FROM unnest(ARRAY['a story','a song','a joke','a poem']) p") } 1 .. 6;
 backend_of($node, $_) for @many;
 kill KILL => $pid;
 client_finish($_) for @many;
