@@ -51,6 +51,9 @@ stream_flush_to_client(void)
 		WaitLatchOrSocket(MyLatch, WL_LATCH_SET | WL_SOCKET_WRITEABLE | WL_EXIT_ON_PM_DEATH,
 						  MyProcPort->sock, 0, PG_WAIT_CLIENT);
 		ResetLatch(MyLatch);
+		/* A session that is terminated would try to say so, and wait for this client for ever. */
+		if (ProcDiePending && pq_is_send_pending() && INTERRUPTS_CAN_BE_PROCESSED())
+			whereToSendOutput = DestNone;
 		CHECK_FOR_INTERRUPTS();
 	}
 }

@@ -188,8 +188,10 @@ $node->start;
 
 # kill -9 of the postmaster: the engine does not stay behind.
 $pid = wait_ready($node);
+my $postmaster = $node->{_pid};
 $node->kill9;
 ok(wait_for('engine gone', sub { !kill 0, $pid }, 10), 'kill -9 of the postmaster: no engine is left');
+wait_for('the postmaster is gone', sub { !kill 0, $postmaster });
 $node->start;
 ok(wait_ready($node), 'and the server starts again');
 $node->stop;
