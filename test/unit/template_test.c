@@ -454,6 +454,16 @@ test_budgets_end_what_would_not_end(void **state)
 		"{% set ns = namespace(x=[1]) %}{% for i in range(60) %}"
 		"{% set ns.x = [ns.x, ns.x] %}{% endfor %}{{ ns.x }}",
 		"{{ 'x' * 99999999999 }}",
+		"{% set ns = namespace(x=[1], y=[1]) %}{% for i in range(60) %}"
+		"{% set ns.x = [ns.x, ns.x] %}{% set ns.y = [ns.y, ns.y] %}{% endfor %}{{ ns.x == ns.y }}",
+		"{% set ns = namespace(x=[1], y=[1]) %}{% for i in range(60) %}"
+		"{% set ns.x = [ns.x, ns.x] %}{% set ns.y = [ns.y, ns.y] %}{% endfor %}{{ ns.x < ns.y }}",
+		"{% set x = 'aaaaaaaa' * 100000 %}{% for i in range(1000000) %}{% if x is lower %}"
+		"{% endif %}{% set y = x[9] %}{% set z = x|wordcount %}{% endfor %}",
+		"{% set x = 'aaaaaaaa' * 10000 %}{% set y = x[:40000] ~ 'b' %}"
+		"{% for i in range(1000000) %}{% set z = x.rfind(y) %}{% endfor %}",
+		"{% set x = range(100000)|list %}{% for i in range(1000000) %}"
+		"{% set y = x.insert(0, x.pop(0)) %}{% endfor %}",
 		"{{ range(999999)|list|sort|map('string')|join|length }}{{ range(999999)|list|sort }}",
 	};
 
@@ -501,7 +511,9 @@ static void
 assert_written(const char *source, const char *written)
 {
 	json_t *context = json_loads(
-		"{\"user\": \"<|end|>\", \"bos_token\": \"<s>\", \"l\": [\"x\", \"y\"]}", 0, NULL);
+		"{\"user\": \"<|end|>\", \"bos_token\": \"<s>\", \"l\": [\"x\", \"y\"],"
+		"\"m\": {\"role\": \"user\", \"name\": \"user\", \"other\": {\"role\": \"end\"}}}",
+		0, NULL);
 	char got[256] = "";
 	Rendered r;
 
@@ -538,6 +550,17 @@ test_only_template_text_counts_as_written(void **state)
 	assert_written("{{ user }}", "");
 }
 
+/* '<|' + message.role + '|>' is a control token; a role of somebody's own making is not. */
+static void
+test_a_role_that_everybody_knows_counts_as_written(void **state)
+{
+	(void) state;
+	assert_written("{{ '<|' + m.role + '|>' }}", "<|user|>");
+	assert_written("<|{{ m.role }}|>", "<|user|>");
+	assert_written("<|{{ m.other.role }}|>", "<|,|>");
+	assert_written("<|{{ m.name }}|>", "<|,|>");
+}
+
 int
 main(void)
 {
@@ -556,6 +579,7 @@ main(void)
 		cmocka_unit_test(test_budgets_end_what_would_not_end),
 		cmocka_unit_test(test_deep_nesting_is_refused_and_not_followed),
 		cmocka_unit_test(test_only_template_text_counts_as_written),
+		cmocka_unit_test(test_a_role_that_everybody_knows_counts_as_written),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

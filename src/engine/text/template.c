@@ -47,7 +47,11 @@ bool
 render_step(Render *render, uint64_t n)
 {
 	if (n > render->budget->n_steps - render->n_steps)
+	{
+		render->n_steps =
+			render->budget->n_steps; /* whoever goes on all the same does not get far */
 		return render_fail_limit(render, "too many steps");
+	}
 	render->n_steps += n;
 	return true;
 }
@@ -201,7 +205,8 @@ template_render(const Template *tmpl, Arena *arena, const json_t *context,
 	if (!context_set(&render, context, trusted))
 		return has_failed(&render) ? false : fail(err, INFER_INTERNAL, "a chat template failed");
 	render.scope = &top;
-	if (!execute(&render, tmpl->body) || (text = builder_end(&output)) == NULL)
+	if (!execute(&render, tmpl->body) || has_failed(&render) ||
+		(text = builder_end(&output)) == NULL)
 		return has_failed(&render) ? false : fail(err, INFER_INTERNAL, "a chat template failed");
 	*out = (TemplateOutput){ text->bytes, text->n_bytes, text->spans, text->n_spans };
 	return true;

@@ -70,7 +70,9 @@ extern bool template_parse(Arena *arena, const char *source, size_t n_bytes, Tem
  * local time is used. Output lives in `arena`.
  *
  * Bytes of the context members named in `trusted` (a NULL-terminated list, usually bos_token and
- * eos_token; may be NULL) count as template text.
+ * eos_token; may be NULL) count as template text. So does a member "role", wherever it lies, whose
+ * value is one of the usual names (system, user, assistant, tool, developer, ipython, function):
+ * templates write '<|' + role + '|>', and nobody can say anything with these words alone.
  */
 extern bool template_render(const Template *tmpl, Arena *arena, const json_t *context,
 							const char *const *trusted, const TemplateBudget *budget,

@@ -45,7 +45,7 @@ value_attribute(Render *render, Value object, const String *name, Value *out)
 	if (object.kind == VALUE_LOOP)
 		return loop_attribute(render, object.as.loop, name, out);
 	if (object.kind == VALUE_DICT || object.kind == VALUE_NAMESPACE)
-		found = dict_find_text(object.as.dict, name->bytes, name->n_bytes);
+		found = dict_find_text(render, object.as.dict, name->bytes, name->n_bytes);
 	*out = found != NULL ? *found : value_undefined(name);
 	return true;
 }
@@ -69,6 +69,8 @@ string_item(Render *render, const String *string, int64_t index, Value *out)
 	const String *character;
 
 	*out = value_undefined(NULL);
+	if (!render_step(render, string->n_bytes / 32))
+		return false;
 	if (!index_resolve(index, string_length(string), &at))
 		return true;
 	character =
@@ -90,7 +92,7 @@ value_item(Render *render, Value object, Value key, Value *out)
 			return value_attribute(render, object, object.as.string, out);
 		case VALUE_DICT:
 		case VALUE_NAMESPACE:
-			found = dict_find(object.as.dict, key);
+			found = dict_find(render, object.as.dict, key);
 			if (found != NULL)
 				*out = *found;
 			else if (key.kind == VALUE_STRING)
@@ -457,13 +459,13 @@ value_contains(Render *render, Value container, Value item, bool *out)
 	}
 	if (container.kind == VALUE_DICT)
 	{
-		*out = dict_find(container.as.dict, item) != NULL;
+		*out = dict_find(render, container.as.dict, item) != NULL;
 		return true;
 	}
-	if (!value_iterate(render, container, &items))
+	if (!value_iterate(render, container, &items) || !render_step(render, items->n_items / 8))
 		return false;
 	for (size_t i = 0; i < items->n_items && !*out; i++)
-		*out = value_equal(items->items[i], item);
+		*out = value_equal(render, items->items[i], item);
 	return true;
 }
 
@@ -475,10 +477,10 @@ compare(Render *render, Operator op, Value a, Value b, bool *out)
 	switch (op)
 	{
 		case OP_EQUAL:
-			*out = value_equal(a, b);
+			*out = value_equal(render, a, b);
 			return true;
 		case OP_NOT_EQUAL:
-			*out = !value_equal(a, b);
+			*out = !value_equal(render, a, b);
 			return true;
 		case OP_IN:
 			return value_contains(render, b, a, out);
@@ -490,7 +492,7 @@ compare(Render *render, Operator op, Value a, Value b, bool *out)
 		default:
 			break;
 	}
-	if (!value_compare(a, b, &order))
+	if (!value_compare(render, a, b, &order))
 		return fail_operands(render, "compared", a, b);
 	*out = op == OP_LESS		 ? order < 0
 		   : op == OP_LESS_EQUAL ? order <= 0

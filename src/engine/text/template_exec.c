@@ -280,7 +280,7 @@ loop_changed(Render *render, Value self, const Arguments *arguments, Value *out)
 			return false;
 	if (now == NULL)
 		return false;
-	*out = value_bool(!loop->has_changed || !value_equal(loop->changed, value_list(now)));
+	*out = value_bool(!loop->has_changed || !value_equal(render, loop->changed, value_list(now)));
 	loop->changed = value_list(now);
 	loop->has_changed = true;
 	return true;

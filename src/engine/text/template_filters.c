@@ -159,7 +159,7 @@ FILTER(filter_wordcount)
 	int64_t n = 0;
 
 	(void) arguments;
-	if (!text_of(render, input, &text))
+	if (!text_of(render, input, &text) || !render_step(render, text->n_bytes / 16))
 		return false;
 	for (size_t i = 0; i < text->n_bytes; i++)
 	{
@@ -547,6 +547,7 @@ typedef struct SortItem
 
 typedef struct SortContext
 {
+	Render *render;
 	bool reverse;
 	bool failed;
 } SortContext;
@@ -559,7 +560,7 @@ sort_compare(const void *a, const void *b, void *context)
 	SortContext *sort = context;
 	int order = 0;
 
-	if (!value_compare(x->key, y->key, &order))
+	if (!value_compare(sort->render, x->key, y->key, &order))
 		sort->failed = true;
 	if (order != 0)
 		return sort->reverse ? -order : order;
@@ -579,7 +580,7 @@ static bool
 items_sort(Render *render, const List *items, const Value *path, bool reverse, bool case_sensitive,
 		   List **out)
 {
-	SortContext context = { .reverse = reverse };
+	SortContext context = { .render = render, .reverse = reverse };
 	SortItem *sorted = render_alloc(render, (items->n_items + 1) * sizeof(*sorted));
 	size_t n = items->n_items;
 	uint64_t depth = 1;
@@ -686,7 +687,7 @@ extreme(Render *render, Value input, const Arguments *arguments, int wanted, Val
 		if (!path_get(render, items->items[i], path, &key) ||
 			!key_fold(render, key, case_sensitive, &key))
 			return false;
-		if (i > 0 && !value_compare(key, best, &order))
+		if (i > 0 && !value_compare(render, key, best, &order))
 			return render_fail(render, "the items cannot be compared with each other");
 		if (i > 0 && (order < 0) != (wanted < 0))
 			continue;

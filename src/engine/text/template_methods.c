@@ -328,6 +328,8 @@ METHOD(string_rfind)
 	{
 		String before = { .bytes = string->bytes, .n_bytes = at - needle->n_bytes };
 
+		if (!render_step(render, 1 + needle->n_bytes / 64))
+			return false;
 		if (memcmp(string->bytes + before.n_bytes, needle->bytes, needle->n_bytes) != 0)
 			continue;
 		*out = value_int((int64_t) string_length(&before));
@@ -562,7 +564,7 @@ METHOD(list_insert)
 	if (at < 0)
 		at += (int64_t) list->n_items;
 	at = at < 0 ? 0 : at > (int64_t) list->n_items ? (int64_t) list->n_items : at;
-	if (!list_add(render, list, *item))
+	if (!render_step(render, list->n_items / 16) || !list_add(render, list, *item))
 		return false;
 	memmove(list->items + at + 1, list->items + at,
 			(list->n_items - 1 - (size_t) at) * sizeof(Value));
@@ -575,7 +577,7 @@ METHOD(list_pop)
 	List *list = self.as.list;
 	int64_t at = -1;
 
-	if (!argument_int(render, arguments, 0, NULL, &at))
+	if (!argument_int(render, arguments, 0, NULL, &at) || !render_step(render, list->n_items / 16))
 		return false;
 	if (at < 0)
 		at += (int64_t) list->n_items;
@@ -593,7 +595,7 @@ METHOD(list_index)
 	const Value *item = argument_get(arguments, 0, NULL);
 
 	for (size_t i = 0; item != NULL && i < self.as.list->n_items; i++)
-		if (value_equal(self.as.list->items[i], *item))
+		if (value_equal(render, self.as.list->items[i], *item))
 		{
 			*out = value_int((int64_t) i);
 			return true;
@@ -607,7 +609,7 @@ METHOD(list_count)
 	int64_t n = 0;
 
 	for (size_t i = 0; item != NULL && i < self.as.list->n_items; i++)
-		n += value_equal(self.as.list->items[i], *item);
+		n += value_equal(render, self.as.list->items[i], *item);
 	*out = value_int(n);
 	return item != NULL || render_fail(render, "count needs a value");
 }
@@ -657,7 +659,7 @@ METHOD(dict_get)
 
 	if (key == NULL)
 		return render_fail(render, "get needs a key");
-	found = dict_find(self.as.dict, *key);
+	found = dict_find(render, self.as.dict, *key);
 	*out = found != NULL ? *found : fallback != NULL ? *fallback : value_none();
 	return true;
 }
@@ -714,7 +716,7 @@ METHOD(dict_pop)
 
 	for (size_t i = 0; key != NULL && i < dict->n_items; i++)
 	{
-		if (!value_equal(dict->items[i].key, *key))
+		if (!value_equal(render, dict->items[i].key, *key))
 			continue;
 		*out = dict->items[i].value;
 		memmove(dict->items + i, dict->items + i + 1, (dict->n_items - 1 - i) * sizeof(DictItem));
@@ -748,7 +750,7 @@ METHOD(dict_setdefault)
 {
 	const Value *key = argument_get(arguments, 0, NULL);
 	const Value *fallback = argument_get(arguments, 1, NULL);
-	const Value *found = key != NULL ? dict_find(self.as.dict, *key) : NULL;
+	const Value *found = key != NULL ? dict_find(render, self.as.dict, *key) : NULL;
 
 	if (key == NULL)
 		return render_fail(render, "setdefault needs a key");

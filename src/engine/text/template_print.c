@@ -142,6 +142,25 @@ value_print(Render *render, Value value)
 
 /* ---- JSON in ---- */
 
+/*
+ * Templates build control tokens around a role: '<|' + message.role + '|>'. One of the names that
+ * everybody uses counts as written by the template: nothing that a user could choose is in it.
+ */
+static bool
+is_known_role(const char *key, const json_t *member)
+{
+	static const char *const roles[] = { "system",	  "user",	 "assistant", "tool",
+										 "developer", "ipython", "function" };
+
+	if (strcmp(key, "role") != 0 || !json_is_string(member))
+		return false;
+	for (size_t i = 0; i < sizeof(roles) / sizeof(roles[0]); i++)
+		if (json_string_length(member) == strlen(roles[i]) &&
+			strcmp(json_string_value(member), roles[i]) == 0)
+			return true;
+	return false;
+}
+
 static bool
 object_of_json(Render *render, const json_t *json, bool written, int depth, Value *out)
 {
@@ -156,7 +175,9 @@ object_of_json(Render *render, const json_t *json, bool written, int depth, Valu
 		const String *name = string_make(render, key, strlen(key), false);
 		Value value;
 
-		if (name == NULL || !value_of_json(render, member, written, depth + 1, &value) ||
+		if (name == NULL ||
+			!value_of_json(render, member, written || is_known_role(key, member), depth + 1,
+						   &value) ||
 			!dict_set(render, dict, value_string(name), value))
 			return false;
 	}
@@ -280,11 +301,12 @@ list_to_json(Builder *builder, const List *list, const JsonStyle *style, int dep
 }
 
 static int
-item_compare(const void *a, const void *b)
+item_compare(const void *a, const void *b, void *render)
 {
 	int order = 0;
 
-	value_compare((*(const DictItem *const *) a)->key, (*(const DictItem *const *) b)->key, &order);
+	value_compare(render, (*(const DictItem *const *) a)->key, (*(const DictItem *const *) b)->key,
+				  &order);
 	return order;
 }
 
@@ -314,7 +336,7 @@ dict_to_json(Builder *builder, const Dict *dict, const JsonStyle *style, int dep
 	for (size_t i = 0; i < dict->n_items; i++)
 		items[i] = &dict->items[i];
 	if (style->sort_keys)
-		qsort(items, dict->n_items, sizeof(*items), item_compare);
+		qsort_r(items, dict->n_items, sizeof(*items), item_compare, builder->render);
 	for (size_t i = 0; ok && i < dict->n_items; i++)
 		ok = json_separate(builder, style, i, depth) &&
 			 key_to_json(builder, items[i]->key, style) &&

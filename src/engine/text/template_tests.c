@@ -34,15 +34,16 @@ KIND_TEST(is_callable,
 KIND_TEST(is_sequence, input.kind == VALUE_LIST || input.kind == VALUE_TUPLE ||
 						   input.kind == VALUE_STRING || input.kind == VALUE_DICT ||
 						   input.kind == VALUE_RANGE || input.kind == VALUE_UNDEFINED)
-KIND_TEST(is_equal, value_equal(input, argument))
-KIND_TEST(is_not_equal, !value_equal(input, argument))
-KIND_TEST(is_same, input.kind == argument.kind && value_equal(input, argument))
+KIND_TEST(is_equal, value_equal(render, input, argument))
+KIND_TEST(is_not_equal, !value_equal(render, input, argument))
+KIND_TEST(is_same, input.kind == argument.kind && value_equal(render, input, argument))
 
 static bool
 compares(Render *render, Value a, Value b, int *order)
 {
-	return value_compare(a, b, order) || render_fail(render, "%s cannot be compared with %s",
-													 value_kind_name(a), value_kind_name(b));
+	return value_compare(render, a, b, order) ||
+		   render_fail(render, "%s cannot be compared with %s", value_kind_name(a),
+					   value_kind_name(b));
 }
 
 #define ORDER_TEST(name, condition)                                                                \
@@ -110,11 +111,11 @@ is_divisible(Render *render, Value input, Value argument, bool *out)
 }
 
 static bool
-case_is(Value input, bool upper)
+case_is(Render *render, Value input, bool upper)
 {
 	bool any = false;
 
-	if (input.kind != VALUE_STRING)
+	if (input.kind != VALUE_STRING || !render_step(render, input.as.string->n_bytes / 16))
 		return false;
 	for (size_t at = 0; at < input.as.string->n_bytes;)
 	{
@@ -131,8 +132,8 @@ case_is(Value input, bool upper)
 	return any;
 }
 
-KIND_TEST(is_lower, case_is(input, false))
-KIND_TEST(is_upper, case_is(input, true))
+KIND_TEST(is_lower, case_is(render, input, false))
+KIND_TEST(is_upper, case_is(render, input, true))
 
 static const struct
 {

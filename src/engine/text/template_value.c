@@ -132,17 +132,21 @@ dict_make(Render *render)
 }
 
 const Value *
-dict_find(const Dict *dict, Value key)
+dict_find(Render *render, const Dict *dict, Value key)
 {
+	if (!render_step(render, dict->n_items / 16))
+		return NULL;
 	for (size_t i = 0; i < dict->n_items; i++)
-		if (value_equal(dict->items[i].key, key))
+		if (value_equal(render, dict->items[i].key, key))
 			return &dict->items[i].value;
 	return NULL;
 }
 
 const Value *
-dict_find_text(const Dict *dict, const char *key, size_t n_bytes)
+dict_find_text(Render *render, const Dict *dict, const char *key, size_t n_bytes)
 {
+	if (!render_step(render, dict->n_items / 16))
+		return NULL;
 	for (size_t i = 0; i < dict->n_items; i++)
 	{
 		const Value *found = &dict->items[i].key;
@@ -157,7 +161,7 @@ dict_find_text(const Dict *dict, const char *key, size_t n_bytes)
 bool
 dict_set(Render *render, Dict *dict, Value key, Value value)
 {
-	Value *found = (Value *) (uintptr_t) dict_find(dict, key);
+	Value *found = (Value *) (uintptr_t) dict_find(render, dict, key);
 
 	if (!render_step(render, 1 + dict->n_items / 8))
 		return false;
@@ -386,10 +390,10 @@ string_equal(const String *a, const char *text)
 	return a->n_bytes == strlen(text) && memcmp(a->bytes, text, a->n_bytes) == 0;
 }
 
-static bool lists_equal(const List *a, const List *b, int depth);
+static bool lists_equal(Render *render, const List *a, const List *b, int depth);
 
 static bool
-equal_at(Value a, Value b, int depth)
+equal_at(Render *render, Value a, Value b, int depth)
 {
 	if (value_is_number(a) && value_is_number(b))
 		return a.kind == VALUE_FLOAT || b.kind == VALUE_FLOAT
@@ -397,24 +401,28 @@ equal_at(Value a, Value b, int depth)
 				   : value_integer(a) == value_integer(b);
 	if (a.kind != b.kind || depth > RENDER_MAX_NESTING)
 		return false;
+	if (a.kind == VALUE_STRING)
+		return strings_equal(a.as.string, b.as.string) &&
+			   render_step(render, a.as.string->n_bytes / 64);
+	if (!render_step(render, 1))
+		return false;
 	switch (a.kind)
 	{
 		case VALUE_UNDEFINED:
 		case VALUE_NONE:
 			return true;
-		case VALUE_STRING:
-			return strings_equal(a.as.string, b.as.string);
 		case VALUE_LIST:
 		case VALUE_TUPLE:
-			return lists_equal(a.as.list, b.as.list, depth + 1);
+			return lists_equal(render, a.as.list, b.as.list, depth + 1);
 		case VALUE_DICT:
 			if (a.as.dict->n_items != b.as.dict->n_items)
 				return false;
 			for (size_t i = 0; i < a.as.dict->n_items; i++)
 			{
-				const Value *found = dict_find(b.as.dict, a.as.dict->items[i].key);
+				const Value *found = dict_find(render, b.as.dict, a.as.dict->items[i].key);
 
-				if (found == NULL || !equal_at(a.as.dict->items[i].value, *found, depth + 1))
+				if (found == NULL ||
+					!equal_at(render, a.as.dict->items[i].value, *found, depth + 1))
 					return false;
 			}
 			return true;
@@ -424,20 +432,20 @@ equal_at(Value a, Value b, int depth)
 }
 
 static bool
-lists_equal(const List *a, const List *b, int depth)
+lists_equal(Render *render, const List *a, const List *b, int depth)
 {
-	if (a->n_items != b->n_items)
+	if (a->n_items != b->n_items || !render_step(render, a->n_items / 16))
 		return false;
 	for (size_t i = 0; i < a->n_items; i++)
-		if (!equal_at(a->items[i], b->items[i], depth))
+		if (!equal_at(render, a->items[i], b->items[i], depth))
 			return false;
 	return true;
 }
 
 bool
-value_equal(Value a, Value b)
+value_equal(Render *render, Value a, Value b)
 {
-	return equal_at(a, b, 0);
+	return equal_at(render, a, b, 0);
 }
 
 static int
@@ -452,8 +460,10 @@ strings_compare(const String *a, const String *b)
 }
 
 static bool
-compare_at(Value a, Value b, int depth, int *order)
+compare_at(Render *render, Value a, Value b, int depth, int *order)
 {
+	if (!render_step(render, 1))
+		return false;
 	if (value_is_number(a) && value_is_number(b))
 	{
 		double x = value_number(a);
@@ -472,7 +482,7 @@ compare_at(Value a, Value b, int depth, int *order)
 		return false;
 	for (size_t i = 0; i < a.as.list->n_items && i < b.as.list->n_items; i++)
 	{
-		if (!compare_at(a.as.list->items[i], b.as.list->items[i], depth + 1, order))
+		if (!compare_at(render, a.as.list->items[i], b.as.list->items[i], depth + 1, order))
 			return false;
 		if (*order != 0)
 			return true;
@@ -482,9 +492,9 @@ compare_at(Value a, Value b, int depth, int *order)
 }
 
 bool
-value_compare(Value a, Value b, int *order)
+value_compare(Render *render, Value a, Value b, int *order)
 {
-	return compare_at(a, b, 0, order);
+	return compare_at(render, a, b, 0, order);
 }
 
 size_t

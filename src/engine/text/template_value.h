@@ -133,8 +133,11 @@ extern List *list_make(Render *render, size_t capacity);
 extern bool list_add(Render *render, List *list, Value value);
 extern Dict *dict_make(Render *render);
 extern bool dict_set(Render *render, Dict *dict, Value key, Value value);
-extern const Value *dict_find(const Dict *dict, Value key);
-extern const Value *dict_find_text(const Dict *dict, const char *key, size_t n_bytes);
+/* Searching and comparing cost steps; when they run out the answer is NULL or false, and the
+ * render has failed. */
+extern const Value *dict_find(Render *render, const Dict *dict, Value key);
+extern const Value *dict_find_text(Render *render, const Dict *dict, const char *key,
+								   size_t n_bytes);
 
 /* ---- building strings ---- */
 
@@ -163,10 +166,10 @@ extern const char *value_kind_name(Value value); /* Python's name of the type */
 extern bool value_truth(Value value);
 extern bool value_is_number(Value value);
 extern double value_number(Value value);
-extern bool value_equal(Value a, Value b);
+extern bool value_equal(Render *render, Value a, Value b);
 
 /* < 0, 0, > 0; false: the two have no order. */
-extern bool value_compare(Value a, Value b, int *order);
+extern bool value_compare(Render *render, Value a, Value b, int *order);
 extern bool string_equal(const String *a, const char *text);
 extern bool strings_equal(const String *a, const String *b);
 extern size_t string_length(const String *string); /* characters */
