@@ -234,6 +234,10 @@ sequence_append(Scheduler *s, Sequence *sequence, int32_t token_id, int64_t now_
 		return;
 	}
 	sequence->held = verdict == SEQUENCE_HOLD;
+	/* Nobody reads: its place and pages are for others. Full pages stay in the prefix index, so
+	 * that a reader who comes back soon costs a few tokens. */
+	if (sequence->held)
+		sequence_preempt(s, sequence);
 }
 
 /* The pass as a whole failed, or some rows did: those end with the error, the others hold. */
