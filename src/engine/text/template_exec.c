@@ -166,7 +166,6 @@ static bool
 items_filter(Render *render, const Node *node, const List **items)
 {
 	List *kept;
-	Scope scope;
 
 	if (node->b == NULL)
 		return true;
@@ -175,14 +174,17 @@ items_filter(Render *render, const Node *node, const List **items)
 		return false;
 	for (size_t i = 0; i < (*items)->n_items; i++)
 	{
+		Scope *scope = render_alloc(render, sizeof(*scope));
 		Value holds;
 
-		scope = (Scope){ NULL, render->scope };
-		render->scope = &scope;
+		if (scope == NULL)
+			return false;
+		scope->outer = render->scope;
+		render->scope = scope;
 		if (!targets_set(render, &node->list, (*items)->items[i]) ||
 			!evaluate(render, node->b, &holds))
 			return false;
-		render->scope = scope.outer;
+		render->scope = scope->outer;
 		if (value_truth(holds) && !list_add(render, kept, (*items)->items[i]))
 			return false;
 	}

@@ -8,6 +8,21 @@
 #define GLOBAL(name)                                                                               \
 	static bool name(Render *render, Value self, const Arguments *arguments, Value *out)
 
+static uint64_t
+magnitude(int64_t number)
+{
+	return number < 0 ? 0 - (uint64_t) number : (uint64_t) number;
+}
+
+/* Numbers from 0 towards `distance`, `step` (not 0) apart. */
+static int64_t
+range_length(int64_t distance, int64_t step)
+{
+	if (distance == 0 || (distance > 0) != (step > 0))
+		return 0;
+	return (int64_t) ((magnitude(distance) - 1) / magnitude(step)) + 1;
+}
+
 GLOBAL(global_range)
 {
 	Range *range = render_alloc(render, sizeof(*range));
@@ -30,9 +45,7 @@ GLOBAL(global_range)
 		return render_fail(render, "range needs an end, and a step that is not 0");
 	if (__builtin_sub_overflow(stop, start, &distance))
 		return render_fail(render, "a range is too long");
-	*range = (Range){ .start = start, .step = step };
-	if ((distance > 0) == (step > 0) && distance != 0)
-		range->n = step > 0 ? (distance - 1) / step + 1 : (-(distance + 1)) / -step + 1;
+	*range = (Range){ start, step, range_length(distance, step) };
 	*out = (Value){ .kind = VALUE_RANGE, .as.range = range };
 	return true;
 }

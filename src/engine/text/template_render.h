@@ -140,7 +140,11 @@ extern bool loop_attribute(Render *render, Loop *loop, const String *name, Value
 
 /* Methods of strings, lists and dicts; NULL: there is none of that name. */
 extern const FunctionInfo *method_find(Value object, const String *name);
+extern const FunctionInfo *string_method_find(const String *name);
 extern const FunctionInfo *global_find(const String *name);
+
+/* Filters on the items of lists; NULL: there is none of that name. */
+extern const FunctionInfo *list_filter_find(const String *name);
 extern bool method_make(Render *render, const FunctionInfo *info, Value self, Value *out);
 
 extern bool json_filter(Render *render, Value input, const Arguments *arguments, Value *out);
