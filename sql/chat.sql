@@ -3,10 +3,9 @@ SELECT infer_chat('[{"role": "user", "content": "What is the capital of France?"
 SELECT infer_chat('[{"role": "user", "content": "What is the capital of France?"}]', max_tokens => 24)
      = infer_generate('What is the capital of France?', max_tokens => 24) AS same_as_generate;
 -- what was said before matters
-SELECT infer_chat('[{"role": "user", "content": "Always answer in capital letters."},
-	{"role": "assistant", "content": "YES, I WILL."},
-	{"role": "user", "content": "What is the capital of France?"}]', max_tokens => 24)
-    <> infer_chat('[{"role": "user", "content": "What is the capital of France?"}]', max_tokens => 24) AS history_matters;
+SELECT infer_chat('[{"role": "user", "content": "Say the word banana."}, {"role": "assistant", "content": "banana"},
+	{"role": "user", "content": "Say it again."}]', max_tokens => 24)
+    <> infer_chat('[{"role": "user", "content": "Say it again."}]', max_tokens => 24) AS history_matters;
 SELECT infer_render('[{"role": "user", "content": "Hi"}]');
 
 -- what is not a conversation is refused

@@ -137,6 +137,7 @@ model_names_set(Engine *engine, const InferSettings *settings)
 	ModelName names[INFER_MAX_MODELS];
 	int n_names = 0;
 
+	memset(names, 0, sizeof(names));
 	for (const char *at = settings->models; *at != '\0' && n_names < INFER_MAX_MODELS;)
 	{
 		size_t n_bytes = strcspn(at, ",");

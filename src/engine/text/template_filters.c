@@ -88,7 +88,7 @@ FILTER(filter_escape)
 	{
 		static const char marks[] = "&<>'\"";
 		static const char *const names[] = { "&amp;", "&lt;", "&gt;", "&#39;", "&#34;" };
-		const char *found = memchr(marks, text->bytes[i], 5);
+		const char *found = memchr(marks, text->bytes[i], sizeof(marks) - 1);
 
 		if (found == NULL ? !builder_add(&builder, text, i, i + 1)
 						  : !builder_add_bytes(&builder, names[found - marks],

@@ -305,7 +305,7 @@ table_find(const FunctionInfo *table, size_t n, const String *name)
 	return NULL;
 }
 
-#define TABLE_FIND(table) table_find(table, sizeof(table) / sizeof(table[0]), name)
+#define TABLE_FIND(table) table_find((table), sizeof(table) / sizeof((table)[0]), name)
 
 const FunctionInfo *
 method_find(Value object, const String *name)

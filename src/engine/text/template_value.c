@@ -90,7 +90,7 @@ array_grow(Render *render, void *items, size_t n_items, size_t *capacity, size_t
 
 	if (grown == NULL)
 		return NULL;
-	if (n_items > 0)
+	if (items != NULL)
 		memcpy(grown, items, n_items * item_bytes);
 	*capacity = wanted;
 	return grown;
@@ -226,7 +226,7 @@ builder_mark(Builder *builder, size_t start, size_t n_bytes)
 		last->n_bytes += n_bytes;
 		return true;
 	}
-	if (builder->n_spans == builder->span_capacity)
+	if (builder->spans == NULL || builder->n_spans == builder->span_capacity)
 	{
 		TemplateSpan *grown = array_grow(builder->render, builder->spans, builder->n_spans,
 										 &builder->span_capacity, sizeof(TemplateSpan));

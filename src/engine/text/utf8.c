@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-#define REPLACEMENT "\xef\xbf\xbd" /* U+FFFD */
+static const char replacement[3] = { (char) 0xef, (char) 0xbf, (char) 0xbd }; /* U+FFFD */
 
 int
 utf8_length(unsigned char first)
@@ -96,8 +96,8 @@ utf8_decode(const char *text, size_t n_left, int *n_bytes)
 static size_t
 replacement_write(char *out)
 {
-	memcpy(out, REPLACEMENT, 3);
-	return 3;
+	memcpy(out, replacement, sizeof(replacement));
+	return sizeof(replacement);
 }
 
 size_t

@@ -212,8 +212,7 @@ static const char *const end_texts[] = {
 	"<eos>",
 	"<turn|>",
 	"<|tool_response>",
-	"<\xef\xbd\x9c"
-	"end\xe2\x96\x81of\xe2\x96\x81sentence\xef\xbd\x9c>",
+	"<\uff5cend\u2581of\u2581sentence\uff5c>",
 	"[e~[",
 };
 
