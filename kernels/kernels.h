@@ -99,6 +99,8 @@ extern ActKind packed_act_kind(uint32_t type);
  *   low    [n_tokens][n_cols]            int8 } 16256 x / max |x| of the block
  *   scale  [n_tokens][n_cols / 32]       max |x| / 16256 (0 for a block of zeros)
  *   sum    [n_tokens][n_cols / 16]       sums of codes over 16 columns: Q6_K has a scale per 16
+ *   sum32  [n_tokens][n_cols / 32]       sums over the block
+ *   offset [n_tokens][n_cols / 32]       scale * (float) sum32: what a type's minimum multiplies
  */
 typedef struct Acts
 {
@@ -109,11 +111,13 @@ typedef struct Acts
 	int8_t *low;
 	float *scale;
 	int32_t *sum;
+	int32_t *sum32;
+	float *offset;
 } Acts;
 
-/* Bytes that high, low, scale and sum of this shape need together, each part aligned. */
+/* Bytes that all but f32 of this shape needs together, each part aligned. */
 extern size_t acts_bytes(int32_t n_tokens, int32_t n_cols);
-/* Points high, low, scale and sum into memory of acts_bytes() bytes. */
+/* Points them into memory of acts_bytes() bytes. */
 extern void acts_place(Acts *acts, int32_t n_tokens, int32_t n_cols, const float *f32,
 					   void *memory);
 
@@ -175,7 +179,7 @@ typedef struct Kernels
 {
 	const char *name; /* "ref", "avx2", "avx512", "vnni" */
 
-	/* Fills high, low, scale and sum of tokens [first, first + n). */
+	/* Fills them for tokens [first, first + n). */
 	void (*quantize_acts)(Acts *acts, int32_t first, int32_t n);
 
 	/*

@@ -20,7 +20,8 @@ acts_bytes(int32_t n_tokens, int32_t n_cols)
 {
 	size_t n = (size_t) n_tokens * (size_t) n_cols;
 
-	return 2 * align64(n) + align64(n / 32 * sizeof(float)) + align64(n / 16 * sizeof(int32_t));
+	return 2 * align64(n) + 2 * align64(n / 32 * sizeof(float)) +
+		   align64(n / 16 * sizeof(int32_t)) + align64(n / 32 * sizeof(int32_t));
 }
 
 void
@@ -39,6 +40,10 @@ acts_place(Acts *acts, int32_t n_tokens, int32_t n_cols, const float *f32, void 
 	acts->scale = (float *) at;
 	at += align64(n / 32 * sizeof(float));
 	acts->sum = (int32_t *) at;
+	at += align64(n / 16 * sizeof(int32_t));
+	acts->sum32 = (int32_t *) at;
+	at += align64(n / 32 * sizeof(int32_t));
+	acts->offset = (float *) at;
 }
 
 static void
@@ -62,7 +67,8 @@ block_quantize(const float *x, int8_t *high, int8_t *low, float *scale, int32_t 
 		scaled = scaled < QUANTIZE_REACH ? scaled : QUANTIZE_REACH;
 		scaled = scaled > -QUANTIZE_REACH ? scaled : -QUANTIZE_REACH;
 		code = (int32_t) nearbyintf(scaled);
-		high[i] = (int8_t) ((code + 64) >> 7);
+		/* rounded downwards, without shifting a negative number */
+		high[i] = (int8_t) ((code + 64 + 128 * 256) / 128 - 256);
 		low[i] = (int8_t) (code - 128 * high[i]);
 		sums[i / 16] += code;
 	}
@@ -74,8 +80,12 @@ quantize_acts_ref(Acts *acts, int32_t first, int32_t n)
 	size_t n_blocks = (size_t) acts->n_cols / 32;
 
 	for (size_t b = (size_t) first * n_blocks; b < (size_t) (first + n) * n_blocks; b++)
+	{
 		block_quantize(acts->f32 + 32 * b, acts->high + 32 * b, acts->low + 32 * b, acts->scale + b,
 					   acts->sum + 2 * b);
+		acts->sum32[b] = acts->sum[2 * b] + acts->sum[2 * b + 1];
+		acts->offset[b] = acts->scale[b] * (float) acts->sum32[b];
+	}
 }
 
 static float
@@ -129,7 +139,7 @@ quantized_dot(const PackedFormat *format, const PackedPlanes *planes, const char
 		size_t b = (size_t) token * n_sub + s;
 		size_t scale_at = s / per_block * KERNEL_ROW_GROUP + (size_t) lane;
 		float scale = half_to_float(d[scale_at]);
-		int32_t sum = acts->sum[2 * b] + acts->sum[2 * b + 1];
+		int32_t sum = acts->sum32[b];
 		int32_t dots[2], dot;
 
 		codes_dot(format, (const uint8_t *) group + s * (format->scheme == SCHEME_BYTE ? 512 : 256),
@@ -148,11 +158,11 @@ quantized_dot(const PackedFormat *format, const PackedPlanes *planes, const char
 			scale *= (float) sc[s * KERNEL_ROW_GROUP + (size_t) lane];
 		acc = fmaf(scale * acts->scale[b], (float) dot, acc);
 		if (format->min == MIN_PLUS)
-			acc = fmaf(half_to_float(m[scale_at]), acts->scale[b] * (float) sum, acc);
+			acc = fmaf(half_to_float(m[scale_at]), acts->offset[b], acc);
 		else if (format->min == MIN_K)
 			acc = fmaf(
 				-(half_to_float(m[scale_at]) * (float) mn[s * KERNEL_ROW_GROUP + (size_t) lane]),
-				acts->scale[b] * (float) sum, acc);
+				acts->offset[b], acc);
 	}
 	return acc;
 }

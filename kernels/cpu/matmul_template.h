@@ -89,28 +89,20 @@ dot_add(vi acc, vi codes, const int8_t *q, PackedScheme scheme)
 								 : vi_dot_small(acc, codes, vi_broadcast4(q));
 }
 
-/* 16 columns: 128 times the dot with the high bytes plus the one with the low bytes. */
+/* n vectors of 4 columns: 128 times the dot with the high bytes plus the one with the low bytes. */
 SIMD_INLINE vi
-codes_dot16(const vi *codes, const int8_t *high, const int8_t *low, PackedScheme scheme)
+codes_dot(const vi *codes, int n, const int8_t *high, const int8_t *low, PackedScheme scheme)
 {
-	vi even = vi_zero();
-	vi odd = vi_zero();
+	vi upper[2] = { vi_zero(), vi_zero() };
+	vi lower[2] = { vi_zero(), vi_zero() };
 
-#pragma GCC unroll 2
-	for (int k = 0; k < 4; k += 2)
-	{
-		even = dot_add(even, codes[k], high + 4 * k, scheme);
-		odd = dot_add(odd, codes[k + 1], high + 4 * k + 4, scheme);
-	}
-	even = vi_up7(even);
-	odd = vi_up7(odd);
-#pragma GCC unroll 2
-	for (int k = 0; k < 4; k += 2)
-	{
-		even = dot_add(even, codes[k], low + 4 * k, scheme);
-		odd = dot_add(odd, codes[k + 1], low + 4 * k + 4, scheme);
-	}
-	return vi_add(even, odd);
+#pragma GCC unroll 8
+	for (int k = 0; k < n; k++)
+		upper[k % 2] = dot_add(upper[k % 2], codes[k], high + 4 * k, scheme);
+#pragma GCC unroll 8
+	for (int k = 0; k < n; k++)
+		lower[k % 2] = dot_add(lower[k % 2], codes[k], low + 4 * k, scheme);
+	return vi_add(vi_up7(vi_add(upper[0], upper[1])), vi_add(lower[0], lower[1]));
 }
 
 SIMD_INLINE void
@@ -174,22 +166,24 @@ quantized_tile(const HalfGroup *half, const Acts *acts, int32_t token, int n, Pa
 			size_t b = (size_t) (token + t) * n_sub + s;
 			const int8_t *high = acts->high + 32 * b;
 			const int8_t *low = acts->low + 32 * b;
-			int32_t sum0 = acts->sum[2 * b];
-			int32_t sum1 = acts->sum[2 * b + 1];
-			vi first = codes_dot16(codes, high, low, scheme);
-			vi second = codes_dot16(codes + 4, high + 16, low + 16, scheme);
 			vi dot;
 
 			if (n_scales == 2)
-				dot = vi_add(vi_mul(sc0, vi_sub(first, vi_set1(zero * sum0))),
-							 vi_mul(sc1, vi_sub(second, vi_set1(zero * sum1))));
+			{
+				const int32_t *sum = acts->sum + 2 * b;
+				vi first = codes_dot(codes, 4, high, low, scheme);
+				vi second = codes_dot(codes + 4, 4, high + 16, low + 16, scheme);
+
+				dot = vi_add(vi_mul(sc0, vi_sub(first, vi_set1(zero * sum[0]))),
+							 vi_mul(sc1, vi_sub(second, vi_set1(zero * sum[1]))));
+			}
 			else
-				dot = vi_add(first, second);
+				dot = codes_dot(codes, 8, high, low, scheme);
 			if (n_scales != 2 && zero != 0)
-				dot = vi_sub(dot, vi_set1(zero * (sum0 + sum1)));
+				dot = vi_sub(dot, vi_mul_power2(vi_set1(acts->sum32[b]), zero));
 			acc[t] = vf_fma(vf_mul(scale, vf_set1(acts->scale[b])), vf_from_int(dot), acc[t]);
 			if (min != MIN_NONE)
-				acc[t] = vf_fma(minimum, vf_set1(acts->scale[b] * (float) (sum0 + sum1)), acc[t]);
+				acc[t] = vf_fma(minimum, vf_set1(acts->offset[b]), acc[t]);
 		}
 	}
 #pragma GCC unroll 8

@@ -250,6 +250,9 @@ vi_add(vi a, vi b)
 	return _mm256_add_epi32(a, b);
 }
 
+/* times a power of two that is a constant */
+#define vi_mul_power2(a, power) _mm256_slli_epi32((a), __builtin_ctz(power))
+
 /* times 128, and divided by 128 downwards */
 SIMD_INLINE vi
 vi_up7(vi a)

@@ -276,6 +276,10 @@ quantize_acts_run(Acts *acts, int32_t first, int32_t n)
 	size_t n_blocks = (size_t) acts->n_cols / 32;
 
 	for (size_t b = (size_t) first * n_blocks; b < (size_t) (first + n) * n_blocks; b++)
+	{
 		block_quantize(acts->f32 + 32 * b, acts->high + 32 * b, acts->low + 32 * b, acts->scale + b,
 					   acts->sum + 2 * b);
+		acts->sum32[b] = acts->sum[2 * b] + acts->sum[2 * b + 1];
+		acts->offset[b] = acts->scale[b] * (float) acts->sum32[b];
+	}
 }
