@@ -28,8 +28,8 @@ ENGINE_WARNINGS := -Wall -Wextra -Wshadow -Wvla -Wstrict-prototypes -Wmissing-pr
 ENGINE_CFLAGS_plain := -O2 -g -D_FORTIFY_SOURCE=2 -fstack-protector-strong
 ENGINE_CFLAGS_debug := -O1 -g -DINFER_DEBUG -DINFER_TESTING
 ENGINE_CFLAGS_testing := -O2 -g -DINFER_TESTING
-ENGINE_CFLAGS_asan := -O1 -g -DINFER_DEBUG -DINFER_TESTING -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer
-ENGINE_CFLAGS_tsan := -O1 -g -DINFER_DEBUG -DINFER_TESTING -fsanitize=thread
+ENGINE_CFLAGS_asan := -O2 -g -DINFER_DEBUG -DINFER_TESTING -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer
+ENGINE_CFLAGS_tsan := -O2 -g -DINFER_DEBUG -DINFER_TESTING -fsanitize=thread
 # -ffp-contract=off: an FMA happens where a kernel asks for it and nowhere else, or logits would depend on the compiler.
 ENGINE_CFLAGS := -std=c11 $(ENGINE_CFLAGS_$(VARIANT)) -fvisibility=hidden -ffp-contract=off -fno-math-errno $(ENGINE_WARNINGS)
 

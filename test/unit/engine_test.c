@@ -11,6 +11,13 @@
 
 #include "golden.h"
 
+/* Sanitizers make the model twenty times slower: the same tests with less of everything. */
+#ifdef INFER_DEBUG
+#	define AMOUNT(full, small) (small)
+#else
+#	define AMOUNT(full, small) (full)
+#endif
+
 #define FRANCE		  "What is the capital of France?"
 #define FRANCE_ANSWER "The capital of France is Paris."
 
@@ -201,10 +208,11 @@ test_company_does_not_change_an_answer(void **state)
 {
 	enum
 	{
-		N = 31
+		N = AMOUNT(31, 4)
 	};
 	static Caller others[N];
-	static const Ask story = { .prompt = "Tell me a story about a river.", .max_tokens = 60 };
+	static const Ask story = { .prompt = "Tell me a story about a river.",
+							   .max_tokens = AMOUNT(30, 6) };
 	char prompts[N][64];
 	Caller alone;
 	Caller among;
@@ -219,7 +227,7 @@ test_company_does_not_change_an_answer(void **state)
 	engine = real_engine();
 	for (int i = 0; i < N; i++)
 	{
-		Ask other = { .prompt = prompts[i], .max_tokens = 10 + 3 * i, .session = (uint64_t) i };
+		Ask other = { .prompt = prompts[i], .max_tokens = 4 + i, .session = (uint64_t) i };
 
 		snprintf(prompts[i], sizeof(prompts[i]), "Say something about the number %d.", i);
 		asked(engine, &other, &others[i]);
@@ -241,7 +249,7 @@ long_prompt(void)
 	static char text[2048];
 
 	text[0] = '\0';
-	for (int i = 0; i < 12; i++)
+	for (int i = 0; i < AMOUNT(12, 3); i++)
 		strcat(text, "The quick brown fox jumps over the lazy dog. ");
 	return strcat(text, "What does the fox do?");
 }
@@ -249,11 +257,11 @@ long_prompt(void)
 static void
 test_chunks_prefix_hits_and_preemptions_change_nothing(void **state)
 {
-	Ask fox = { .prompt = long_prompt(), .max_tokens = 40 };
+	Ask fox = { .prompt = long_prompt(), .max_tokens = AMOUNT(40, 8) };
 	Caller whole;
 	Caller chunked;
 	Caller again;
-	static Caller crowd[6];
+	static Caller crowd[AMOUNT(6, 3)];
 	Engine *engine;
 
 	(void) state;
@@ -268,24 +276,24 @@ test_chunks_prefix_hits_and_preemptions_change_nothing(void **state)
 
 	engine = engine_of(REAL_MODEL, 32, 16, 256 * MEBIBYTE);
 	answer(engine, &fox, &chunked);
-	assert_true(counters.steps >= 8); /* 16 tokens a step at most */
+	assert_true(counters.steps >= AMOUNT(8, 5)); /* 16 tokens a step at most */
 	assert_string_equal(chunked.text, whole.text);
 	engine_destroy(engine);
 
 	/* Pages for two and a half of them: somebody has to give way, and comes back. */
-	engine = engine_of(REAL_MODEL, 32, 512, 12 * MEBIBYTE);
-	for (int i = 0; i < 6; i++)
+	engine = engine_of(REAL_MODEL, 32, 512, AMOUNT(12, 4) * MEBIBYTE);
+	for (int i = 0; i < AMOUNT(6, 3); i++)
 	{
 		Ask other = fox;
 
 		other.session = (uint64_t) i;
-		other.max_tokens = 100;
+		other.max_tokens = AMOUNT(60, 24);
 		asked(engine, &other, &crowd[i]);
 	}
-	for (int i = 0; i < 6; i++)
+	for (int i = 0; i < AMOUNT(6, 3); i++)
 		run_until(engine, &crowd[i].finished);
 	assert_true(counters.preemptions > 0);
-	for (int i = 0; i < 6; i++)
+	for (int i = 0; i < AMOUNT(6, 3); i++)
 	{
 		assert_int_equal(crowd[i].result.error.code, INFER_OK);
 		assert_true(crowd[i].n_text >= whole.n_text);

@@ -292,7 +292,7 @@ string_format(Render *render, const String *format, const Value *values, size_t 
 	{
 		const char *percent = memchr(format->bytes + at, '%', format->n_bytes - at);
 		size_t end = percent != NULL ? (size_t) (percent - format->bytes) : format->n_bytes;
-		const String *text;
+		const String *text = NULL;
 		FormatSpec spec;
 
 		if (!builder_add(&builder, format, at, end))
