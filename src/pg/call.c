@@ -15,20 +15,26 @@
 #define FINGERPRINT_TEXT_BYTES (2 * INFER_FINGERPRINT_BYTES + 1)
 
 void
-call_args_collect(FunctionCallInfo fcinfo, bool has_system, NullableDatum *args)
+call_args_spread(const NullableDatum *from, int n_from, bool has_system, NullableDatum *args)
 {
-	int from = 0;
+	int i = 0;
 
 	for (int to = 0; to < N_CALL_ARGS; to++)
 	{
-		if ((to == CALL_SYSTEM && !has_system) || from >= PG_NARGS())
+		if ((to == CALL_SYSTEM && !has_system) || i >= n_from)
 		{
 			args[to].isnull = true;
 			args[to].value = (Datum) 0;
 		}
 		else
-			args[to] = fcinfo->args[from++];
+			args[to] = from[i++];
 	}
+}
+
+void
+call_args_collect(FunctionCallInfo fcinfo, bool has_system, NullableDatum *args)
+{
+	call_args_spread(fcinfo->args, PG_NARGS(), has_system, args);
 }
 
 static const char *
@@ -254,6 +260,27 @@ call_text(const Call *call, const PgRequest *r, bool *isnull)
 	call_soften(call, &error);
 	*isnull = true;
 	return (Datum) 0;
+}
+
+Datum
+call_count(const Call *call, const PgRequest *r, bool *isnull)
+{
+	const InferResult *result = request_result(r);
+
+	*isnull = result->error.code != INFER_OK;
+	if (!*isnull)
+		return Int32GetDatum(result->output_tokens);
+	call_soften(call, &result->error);
+	return (Datum) 0;
+}
+
+bool
+call_is_deterministic(const Call *call)
+{
+	const InferRequest *request = &call->request;
+
+	return (request->kind != INFER_KIND_GENERATE && request->kind != INFER_KIND_CHAT) ||
+		   request->temperature == 0 || (request->flags & INFER_FLAG_HAS_SEED) != 0;
 }
 
 static Datum

@@ -49,6 +49,8 @@ call_has_request(const NullableDatum *args)
  * false for infer_chat.
  */
 extern void call_args_collect(FunctionCallInfo fcinfo, bool has_system, NullableDatum *args);
+extern void call_args_spread(const NullableDatum *from, int n_from, bool has_system,
+							 NullableDatum *args);
 
 /* Resolves arguments, options and settings. Raises for bad ones. Needs call_has_request(args). */
 extern void call_prepare(InferKind kind, const NullableDatum *args, Call *call);
@@ -68,6 +70,15 @@ extern void call_soften(const Call *call, const InferError *error);
 
 /* The answer of a request that is done, as text in the server encoding. */
 extern Datum call_text(const Call *call, const PgRequest *r, bool *isnull);
+
+/* The count of a COUNT_TOKENS request that is done. */
+extern Datum call_count(const Call *call, const PgRequest *r, bool *isnull);
+
+/*
+ * Whether the request has one right answer, so that equal ones may share it. Those with a
+ * temperature and no seed have not.
+ */
+extern bool call_is_deterministic(const Call *call);
 
 /* The detail columns. Soft errors are in them, hard ones raise. */
 extern void call_detail(const PgRequest *r, Datum *values, bool *nulls);

@@ -12,23 +12,91 @@
 #include "utils/hsearch.h"
 #include "utils/inval.h"
 #include "utils/syscache.h"
+#include "utils/typcache.h"
 
 extern PGDLLEXPORT Datum infer_stream(PG_FUNCTION_ARGS);
+extern PGDLLEXPORT Datum infer_generate(PG_FUNCTION_ARGS);
+extern PGDLLEXPORT Datum infer_generate_detail(PG_FUNCTION_ARGS);
+extern PGDLLEXPORT Datum infer_chat(PG_FUNCTION_ARGS);
+extern PGDLLEXPORT Datum infer_render(PG_FUNCTION_ARGS);
+extern PGDLLEXPORT Datum infer_count_tokens(PG_FUNCTION_ARGS);
+
+static void
+generate_prepare(const NullableDatum *args, int n_args, Call *call)
+{
+	NullableDatum spread[N_CALL_ARGS];
+
+	call_args_spread(args, n_args, true, spread);
+	call_prepare(INFER_KIND_GENERATE, spread, call);
+}
+
+static void
+chat_prepare(const NullableDatum *args, int n_args, Call *call)
+{
+	NullableDatum spread[N_CALL_ARGS];
+
+	call_args_spread(args, n_args, false, spread);
+	call_prepare(INFER_KIND_CHAT, spread, call);
+}
+
+static void
+render_prepare(const NullableDatum *args, int n_args, Call *call)
+{
+	call_prepare_plain(INFER_KIND_RENDER, args[0], args[1], call);
+}
+
+static void
+count_prepare(const NullableDatum *args, int n_args, Call *call)
+{
+	call_prepare_plain(INFER_KIND_COUNT_TOKENS, args[0], args[1], call);
+}
+
+static Datum
+text_answer(const Call *call, const PgRequest *r, Oid result_type, bool *isnull)
+{
+	return call_text(call, r, isnull);
+}
+
+static Datum
+count_answer(const Call *call, const PgRequest *r, Oid result_type, bool *isnull)
+{
+	return call_count(call, r, isnull);
+}
+
+static Datum
+detail_answer(const Call *call, const PgRequest *r, Oid result_type, bool *isnull)
+{
+	TupleDesc columns = lookup_rowtype_tupdesc(result_type, -1);
+	Datum values[N_DETAIL_COLUMNS];
+	bool nulls[N_DETAIL_COLUMNS];
+	HeapTuple row;
+
+	if (columns->natts != N_DETAIL_COLUMNS)
+		elog(ERROR, "infer: the row type of an answer has %d columns instead of %d", columns->natts,
+			 N_DETAIL_COLUMNS);
+	call_detail(r, values, nulls);
+	row = heap_form_tuple(columns, values, nulls);
+	ReleaseTupleDesc(columns);
+	*isnull = false;
+	return HeapTupleGetDatum(row);
+}
 
 /* Every C function of ours that a plan node can run. */
-static const struct
-{
-	const char *symbol;
-	PGFunction address;
-	FunctionRole role;
-} known_functions[] = {
-	{ "infer_stream", infer_stream, FUNCTION_STREAM },
+/* clang-format off */
+static const BatchFunction known_functions[] = {
+	{ "infer_stream",          infer_stream,          FUNCTION_STREAM, NULL, NULL },
+	{ "infer_generate",        infer_generate,        FUNCTION_BATCH, generate_prepare, text_answer },
+	{ "infer_generate_detail", infer_generate_detail, FUNCTION_BATCH, generate_prepare, detail_answer },
+	{ "infer_chat",            infer_chat,            FUNCTION_BATCH, chat_prepare,     text_answer },
+	{ "infer_render",          infer_render,          FUNCTION_BATCH, render_prepare,   text_answer },
+	{ "infer_count_tokens",    infer_count_tokens,    FUNCTION_BATCH, count_prepare,    count_answer },
 };
+/* clang-format on */
 
 typedef struct RoleEntry
 {
 	Oid function; /* key */
-	FunctionRole role;
+	const BatchFunction *found;
 } RoleEntry;
 
 /* Answers of this session; pg_proc rows that change drop all of it. */
@@ -64,16 +132,16 @@ roles_prepare(void)
  * The symbol is compared first, since resolving a function loads its library: only one that claims
  * our symbol is asked for its address, and that address is ours or not.
  */
-static FunctionRole
-role_look_up(Oid function)
+static const BatchFunction *
+function_look_up(Oid function)
 {
 	HeapTuple tuple = SearchSysCache1(PROCOID, ObjectIdGetDatum(function));
-	FunctionRole role = FUNCTION_FOREIGN;
+	const BatchFunction *found = NULL;
 	Form_pg_proc proc;
 	char *symbol;
 
 	if (!HeapTupleIsValid(tuple))
-		return FUNCTION_FOREIGN;
+		return NULL;
 	proc = (Form_pg_proc) GETSTRUCT(tuple);
 	if (proc->prolang == ClanguageId && !proc->prosecdef &&
 		heap_attisnull(tuple, Anum_pg_proc_proconfig, NULL))
@@ -90,31 +158,31 @@ role_look_up(Oid function)
 				continue;
 			fmgr_info(function, &info);
 			if (info.fn_addr == known_functions[i].address)
-				role = known_functions[i].role;
+				found = &known_functions[i];
 		}
 		pfree(symbol);
 	}
 	ReleaseSysCache(tuple);
-	return role;
+	return found;
 }
 
-FunctionRole
-function_role(Oid function)
+const BatchFunction *
+batch_function_find(Oid function)
 {
+	const BatchFunction *found;
 	RoleEntry *entry;
-	FunctionRole role;
 
 	if (function < FirstNormalObjectId)
-		return FUNCTION_FOREIGN;
+		return NULL;
 	roles_prepare();
 	entry = hash_search(roles, &function, HASH_FIND, NULL);
 	if (entry != NULL)
-		return entry->role;
-	role = role_look_up(function);
+		return entry->found;
+	found = function_look_up(function);
 	if (!roles_stale) /* else the answer may be old already */
 	{
 		entry = hash_search(roles, &function, HASH_ENTER, NULL);
-		entry->role = role;
+		entry->found = found;
 	}
-	return role;
+	return found;
 }

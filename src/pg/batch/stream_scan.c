@@ -160,21 +160,6 @@ stream_call(const FunctionScan *scan, TupleDesc *row_type)
 	return call;
 }
 
-/* What every node has: place, costs, parameters; the expressions are given. */
-static void
-plan_inherit(Plan *plan, const Plan *from)
-{
-	plan->startup_cost = from->startup_cost;
-	plan->total_cost = from->total_cost;
-	plan->plan_rows = from->plan_rows;
-	plan->plan_width = from->plan_width;
-	plan->parallel_safe = from->parallel_safe;
-	plan->plan_node_id = from->plan_node_id;
-	plan->initPlan = from->initPlan;
-	plan->extParam = bms_copy(from->extParam);
-	plan->allParam = bms_copy(from->allParam);
-}
-
 Plan *
 stream_scan_rule(PlanRewrite *rewrite, Plan *node)
 {
