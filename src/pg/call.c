@@ -262,25 +262,12 @@ call_text(const Call *call, const PgRequest *r, bool *isnull)
 	return (Datum) 0;
 }
 
-Datum
-call_count(const Call *call, const PgRequest *r, bool *isnull)
-{
-	const InferResult *result = request_result(r);
-
-	*isnull = result->error.code != INFER_OK;
-	if (!*isnull)
-		return Int32GetDatum(result->output_tokens);
-	call_soften(call, &result->error);
-	return (Datum) 0;
-}
-
 bool
 call_is_deterministic(const Call *call)
 {
 	const InferRequest *request = &call->request;
 
-	return (request->kind != INFER_KIND_GENERATE && request->kind != INFER_KIND_CHAT) ||
-		   request->temperature == 0 || (request->flags & INFER_FLAG_HAS_SEED) != 0;
+	return request->temperature == 0 || (request->flags & INFER_FLAG_HAS_SEED) != 0;
 }
 
 static Datum

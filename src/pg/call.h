@@ -71,9 +71,6 @@ extern void call_soften(const Call *call, const InferError *error);
 /* The answer of a request that is done, as text in the server encoding. */
 extern Datum call_text(const Call *call, const PgRequest *r, bool *isnull);
 
-/* The count of a COUNT_TOKENS request that is done. */
-extern Datum call_count(const Call *call, const PgRequest *r, bool *isnull);
-
 /*
  * Whether the request has one right answer, so that equal ones may share it. Those with a
  * temperature and no seed have not.

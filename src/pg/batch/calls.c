@@ -96,7 +96,7 @@ collect_guarded(Node *node, Expr *guard, CollectContext *context)
 static Expr *
 case_test(const CaseExpr *original, int last, bool value, bool other)
 {
-	CaseExpr *test = copyObject(original);
+	CaseExpr *test = copyObject(unconstify(CaseExpr *, original));
 
 	test->casetype = BOOLOID;
 	test->casecollid = InvalidOid;

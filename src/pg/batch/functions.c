@@ -8,6 +8,7 @@
 #include "catalog/pg_language.h"
 #include "catalog/pg_proc.h"
 #include "fmgr.h"
+#include "funcapi.h"
 #include "utils/builtins.h"
 #include "utils/hsearch.h"
 #include "utils/inval.h"
@@ -18,8 +19,6 @@ extern PGDLLEXPORT Datum infer_stream(PG_FUNCTION_ARGS);
 extern PGDLLEXPORT Datum infer_generate(PG_FUNCTION_ARGS);
 extern PGDLLEXPORT Datum infer_generate_detail(PG_FUNCTION_ARGS);
 extern PGDLLEXPORT Datum infer_chat(PG_FUNCTION_ARGS);
-extern PGDLLEXPORT Datum infer_render(PG_FUNCTION_ARGS);
-extern PGDLLEXPORT Datum infer_count_tokens(PG_FUNCTION_ARGS);
 
 static void
 generate_prepare(const NullableDatum *args, int n_args, Call *call)
@@ -39,28 +38,10 @@ chat_prepare(const NullableDatum *args, int n_args, Call *call)
 	call_prepare(INFER_KIND_CHAT, spread, call);
 }
 
-static void
-render_prepare(const NullableDatum *args, int n_args, Call *call)
-{
-	call_prepare_plain(INFER_KIND_RENDER, args[0], args[1], call);
-}
-
-static void
-count_prepare(const NullableDatum *args, int n_args, Call *call)
-{
-	call_prepare_plain(INFER_KIND_COUNT_TOKENS, args[0], args[1], call);
-}
-
 static Datum
 text_answer(const Call *call, const PgRequest *r, Oid result_type, bool *isnull)
 {
 	return call_text(call, r, isnull);
-}
-
-static Datum
-count_answer(const Call *call, const PgRequest *r, Oid result_type, bool *isnull)
-{
-	return call_count(call, r, isnull);
 }
 
 static Datum
@@ -81,15 +62,16 @@ detail_answer(const Call *call, const PgRequest *r, Oid result_type, bool *isnul
 	return HeapTupleGetDatum(row);
 }
 
-/* Every C function of ours that a plan node can run. */
+/*
+ * Every C function of ours that a plan node can run. What needs no step of the model is not worth a
+ * place: its answer is there before another row could be pulled.
+ */
 /* clang-format off */
 static const BatchFunction known_functions[] = {
 	{ "infer_stream",          infer_stream,          FUNCTION_STREAM, NULL, NULL },
 	{ "infer_generate",        infer_generate,        FUNCTION_BATCH, generate_prepare, text_answer },
 	{ "infer_generate_detail", infer_generate_detail, FUNCTION_BATCH, generate_prepare, detail_answer },
 	{ "infer_chat",            infer_chat,            FUNCTION_BATCH, chat_prepare,     text_answer },
-	{ "infer_render",          infer_render,          FUNCTION_BATCH, render_prepare,   text_answer },
-	{ "infer_count_tokens",    infer_count_tokens,    FUNCTION_BATCH, count_prepare,    count_answer },
 };
 /* clang-format on */
 
