@@ -524,7 +524,7 @@ compare_evaluate(Render *render, const Node *node, Value *out)
 
 /* ---- calls ---- */
 
-static bool
+bool
 arguments_evaluate(Render *render, const Node *node, Arguments *out)
 {
 	memset(out, 0, sizeof(*out));

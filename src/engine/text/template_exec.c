@@ -417,29 +417,14 @@ call_block_execute(Render *render, const Node *node)
 	static const String caller_name = { .bytes = "caller", .n_bytes = 6 };
 	const Macro *caller;
 	const String *text;
-	Arguments arguments = { 0 };
+	Arguments arguments;
 	Value callee;
 	Value result;
 	const Node *call = node->a;
 
-	if (!macro_define(render, node, &caller) || !evaluate(render, call->a, &callee))
+	if (!macro_define(render, node, &caller) || !evaluate(render, call->a, &callee) ||
+		!arguments_evaluate(render, call, &arguments))
 		return false;
-	arguments.values = render_alloc(render, (call->list.n_nodes + 1) * sizeof(Value));
-	arguments.named = render_alloc(render, (call->pairs.n_pairs + 1) * sizeof(Value));
-	arguments.names = render_alloc(render, (call->pairs.n_pairs + 1) * sizeof(*arguments.names));
-	if (arguments.values == NULL || arguments.named == NULL || arguments.names == NULL)
-		return false;
-	for (; arguments.n_values < call->list.n_nodes; arguments.n_values++)
-		if (!evaluate(render, call->list.nodes[arguments.n_values],
-					  &arguments.values[arguments.n_values]))
-			return false;
-	for (; arguments.n_named < call->pairs.n_pairs; arguments.n_named++)
-	{
-		arguments.names[arguments.n_named] = &call->pairs.pairs[arguments.n_named].key->text;
-		if (!evaluate(render, call->pairs.pairs[arguments.n_named].value,
-					  &arguments.named[arguments.n_named]))
-			return false;
-	}
 	arguments.names[arguments.n_named] = &caller_name;
 	arguments.named[arguments.n_named++] = (Value){ .kind = VALUE_MACRO, .as.macro = caller };
 	if (!value_call(render, callee, &arguments, &result))

@@ -469,10 +469,9 @@ static const FunctionInfo filters[] = {
 static const FunctionInfo *
 filter_find(const String *name)
 {
-	for (size_t i = 0; i < sizeof(filters) / sizeof(filters[0]); i++)
-		if (string_equal(name, filters[i].name))
-			return &filters[i];
-	return list_filter_find(name);
+	const FunctionInfo *found = FUNCTION_FIND(filters, name);
+
+	return found != NULL ? found : list_filter_find(name);
 }
 
 bool

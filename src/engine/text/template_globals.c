@@ -195,8 +195,5 @@ static const FunctionInfo globals[] = {
 const FunctionInfo *
 global_find(const String *name)
 {
-	for (size_t i = 0; i < sizeof(globals) / sizeof(globals[0]); i++)
-		if (string_equal(name, globals[i].name))
-			return &globals[i];
-	return NULL;
+	return FUNCTION_FIND(globals, name);
 }

@@ -430,8 +430,5 @@ static const FunctionInfo filters[] = {
 const FunctionInfo *
 list_filter_find(const String *name)
 {
-	for (size_t i = 0; i < sizeof(filters) / sizeof(filters[0]); i++)
-		if (string_equal(name, filters[i].name))
-			return &filters[i];
-	return NULL;
+	return FUNCTION_FIND(filters, name);
 }

@@ -296,16 +296,14 @@ static const FunctionInfo cycler_methods[] = { { "next", cycler_next }, { "reset
 
 /* ---- all ---- */
 
-static const FunctionInfo *
-table_find(const FunctionInfo *table, size_t n, const String *name)
+const FunctionInfo *
+function_find(const FunctionInfo *table, size_t n, const String *name)
 {
 	for (size_t i = 0; name != NULL && i < n; i++)
 		if (string_equal(name, table[i].name))
 			return &table[i];
 	return NULL;
 }
-
-#define TABLE_FIND(table) table_find((table), sizeof(table) / sizeof((table)[0]), name)
 
 const FunctionInfo *
 method_find(Value object, const String *name)
@@ -315,13 +313,13 @@ method_find(Value object, const String *name)
 		case VALUE_STRING:
 			return string_method_find(name);
 		case VALUE_LIST:
-			return TABLE_FIND(list_methods);
+			return FUNCTION_FIND(list_methods, name);
 		case VALUE_DICT:
-			return TABLE_FIND(dict_methods);
+			return FUNCTION_FIND(dict_methods, name);
 		case VALUE_JOINER:
-			return TABLE_FIND(joiner_methods);
+			return FUNCTION_FIND(joiner_methods, name);
 		case VALUE_CYCLER:
-			return TABLE_FIND(cycler_methods);
+			return FUNCTION_FIND(cycler_methods, name);
 		default:
 			return NULL;
 	}

@@ -103,7 +103,14 @@ extern bool render_fail_limit(Render *render, const char *what);
 #define render_fail(...)	   infer_always_false(render_fail(__VA_ARGS__))
 #define render_fail_limit(...) infer_always_false(render_fail_limit(__VA_ARGS__))
 
+/* The row called `name`, or NULL; a NULL name has none. */
+extern const FunctionInfo *function_find(const FunctionInfo *table, size_t n, const String *name);
+#define FUNCTION_FIND(table, name) function_find((table), sizeof(table) / sizeof((table)[0]), name)
+
 /* ---- arguments ---- */
+
+/* The arguments of a call, filter or test node; there is room for one more named argument. */
+extern bool arguments_evaluate(Render *render, const Node *node, Arguments *out);
 
 /* Argument `index`, or the one named so; NULL: neither is given. */
 extern const Value *argument_get(const Arguments *arguments, size_t index, const char *name);

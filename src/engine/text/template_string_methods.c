@@ -530,8 +530,5 @@ static const FunctionInfo string_methods[] = {
 const FunctionInfo *
 string_method_find(const String *name)
 {
-	for (size_t i = 0; name != NULL && i < sizeof(string_methods) / sizeof(string_methods[0]); i++)
-		if (string_equal(name, string_methods[i].name))
-			return &string_methods[i];
-	return NULL;
+	return FUNCTION_FIND(string_methods, name);
 }
