@@ -12,15 +12,6 @@
 	60000 /* nothing is due: a wake-up a minute costs nothing and heals anything                   \
 		   */
 
-static int64_t
-clock_monotonic_us(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (int64_t) now.tv_sec * 1000000 + now.tv_nsec / 1000;
-}
-
 void
 request_list_add(RequestList *list, EngineRequest *request)
 {
@@ -80,7 +71,7 @@ engine_fill(Engine *engine, const EngineConfig *config, InferError *err)
 {
 	const char *problem = NULL;
 
-	engine->now_us = config->now_us != NULL ? config->now_us : clock_monotonic_us;
+	engine->now_us = config->now_us != NULL ? config->now_us : machine_clock_us;
 	engine->counters = config->counters != NULL ? config->counters : &engine->own_counters;
 	engine->histograms = config->histograms != NULL ? config->histograms : &engine->own_histograms;
 	if (!kernels_select(&engine->kernels, &problem))

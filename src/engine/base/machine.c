@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #define PATH_BYTES	4096
 #define MAX_CPUS	1024
@@ -239,4 +240,19 @@ machine_physical_cores(void)
 	if (n_cores > MAX_THREADS)
 		n_cores = MAX_THREADS;
 	return n_cores > 0 ? n_cores : 1;
+}
+
+int64_t
+machine_clock_ns(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (int64_t) now.tv_sec * 1000000000 + now.tv_nsec;
+}
+
+int64_t
+machine_clock_us(void)
+{
+	return machine_clock_ns() / 1000;
 }

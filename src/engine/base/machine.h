@@ -19,4 +19,8 @@ extern int32_t machine_physical_cores(void);
  */
 extern uint64_t machine_memory_available(void);
 
+/* Time since some fixed point; never goes back. */
+extern int64_t machine_clock_ns(void);
+extern int64_t machine_clock_us(void);
+
 #endif

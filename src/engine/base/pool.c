@@ -14,6 +14,8 @@
  */
 #include "engine/base/pool.h"
 
+#include "engine/base/machine.h"
+
 #include <linux/futex.h>
 #include <pthread.h>
 #include <signal.h>
@@ -23,7 +25,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/syscall.h>
-#include <time.h>
 #include <unistd.h>
 
 #define POOL_MAX_THREADS 256
@@ -88,15 +89,6 @@ cpu_pause(void)
 #endif
 }
 
-static int64_t
-clock_ns(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (int64_t) now.tv_sec * 1000000000 + now.tv_nsec;
-}
-
 /* Spins until *word differs from (or, with want_equal, equals) `value`; false: time is up. */
 static bool
 spin_until(_Atomic uint32_t *word, uint32_t value, bool want_equal)
@@ -112,7 +104,7 @@ spin_until(_Atomic uint32_t *word, uint32_t value, bool want_equal)
 		cpu_pause();
 		if (i % SPINS_A_CLOCK == 0)
 		{
-			int64_t now_ns = clock_ns();
+			int64_t now_ns = machine_clock_ns();
 
 			if (deadline_ns == 0)
 				deadline_ns = now_ns + SPIN_NS;

@@ -4,13 +4,13 @@
  */
 #include "engine/cli/cli.h"
 
+#include "engine/base/machine.h"
 #include "engine/forward/forward.h"
 
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #define MAX_REPS	 100
 #define CHUNK_TOKENS 512
@@ -43,10 +43,7 @@ typedef struct Bench
 static double
 clock_s(void)
 {
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (double) now.tv_sec + (double) now.tv_nsec * 1e-9;
+	return (double) machine_clock_ns() * 1e-9;
 }
 
 static void
