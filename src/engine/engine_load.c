@@ -71,19 +71,11 @@ kv_type_of(const InferSettings *settings)
 	return strcmp(settings->kv_type, "f32") == 0 ? KV_F32 : KV_F16;
 }
 
-/* Pages that the memory setting allows, and not more than all sequences together could fill. */
 static int32_t
-kv_page_count(const InferSettings *settings, const ModelConfig *config)
+page_count(const InferSettings *settings, const ModelConfig *config)
 {
-	uint64_t n = settings->kv_bytes / kv_page_bytes(config, kv_type_of(settings));
-	uint64_t useful = (uint64_t) engine_limits(settings).max_sequences *
-					  (uint64_t) pages_of_tokens(config->n_context);
-
-	if (n > useful)
-		n = useful;
-	if (n > INT32_MAX / 2)
-		n = INT32_MAX / 2;
-	return n > 0 ? (int32_t) n : 1;
+	return kv_page_count(config, kv_type_of(settings), settings->kv_bytes,
+						 engine_limits(settings).max_sequences);
 }
 
 /* A model is admitted only if weights and pages fit; else the kernel would choose whom to kill. */
@@ -96,7 +88,7 @@ memory_check(const Load *load, const Gguf *gguf, const ModelConfig *config, Infe
 
 	if (!model_weight_bytes(gguf, &weights, err))
 		return false;
-	pages = (uint64_t) kv_page_count(&load->settings, config) *
+	pages = (uint64_t) page_count(&load->settings, config) *
 			kv_page_bytes(config, kv_type_of(&load->settings));
 	if (weights <= available && pages <= available - weights)
 		return true;
@@ -123,14 +115,7 @@ text_load(const Gguf *gguf, EngineModel *model, InferError *err)
 					"Its vocabulary has %zu tokens, its embedding %" PRId32 ".",
 					gguf_name(gguf), tokenizer_vocab_size(model->tokenizer),
 					model->model->config.n_vocab);
-	for (int32_t id = 0; id < model->model->config.n_vocab; id++)
-	{
-		size_t n_piece;
-
-		tokenizer_piece(model->tokenizer, id, true, &n_piece);
-		if (n_piece > model->max_piece_bytes)
-			model->max_piece_bytes = n_piece;
-	}
+	model->max_piece_bytes = tokenizer_max_piece_bytes(model->tokenizer);
 	source = tokenizer_chat_template(model->tokenizer, &n_source);
 	if (source == NULL)
 		return true;
@@ -143,7 +128,7 @@ static bool
 pages_load(const Load *load, EngineModel *model, InferError *err)
 {
 	const ModelConfig *config = &model->model->config;
-	int32_t n_pages = kv_page_count(&load->settings, config);
+	int32_t n_pages = page_count(&load->settings, config);
 	SchedulerConfig scheduler = {
 		.model = model->model,
 		.kernels = &load->engine->kernels,
@@ -159,9 +144,7 @@ pages_load(const Load *load, EngineModel *model, InferError *err)
 		return false;
 	scheduler.kv = model->kv;
 	model->kv_free = n_pages;
-	model->n_context = config->n_context;
-	if ((int64_t) n_pages * KV_PAGE_TOKENS < model->n_context)
-		model->n_context = n_pages * KV_PAGE_TOKENS;
+	model->n_context = kv_pages_context(model->kv, config);
 	/* The lock keeps the pool there; the step thread gives its own before the first step. */
 	pthread_mutex_lock(&load->engine->lock);
 	done = scheduler_create(&scheduler, load->engine->pool, &limits, &model->scheduler, err);

@@ -193,8 +193,7 @@ entry_of_model(const EngineModel *model, InferModelEntry *entry)
 	entry->load_progress = 1.0f;
 	entry->n_parameters = weights->n_parameters;
 	entry->file_bytes = model->file_bytes;
-	entry->resident_bytes = weights->weight_bytes + (uint64_t) kv_pages_total(model->kv) *
-														kv_page_bytes(&weights->config, KV_F16);
+	entry->resident_bytes = weights->weight_bytes + kv_pages_bytes(model->kv);
 	entry->n_context = model->n_context;
 	entry->n_vocab = weights->config.n_vocab;
 	entry->kv_pages_total = kv_pages_total(model->kv);

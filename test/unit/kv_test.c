@@ -12,7 +12,9 @@
 
 #define N_PAGES 8
 
-static const ModelConfig config = { .n_layers = 2, .n_heads = 4, .n_kv_heads = 2, .head_dim = 32 };
+static const ModelConfig config = {
+	.n_layers = 2, .n_heads = 4, .n_kv_heads = 2, .head_dim = 32, .n_context = 100
+};
 static const KvSalt alice = { { 1 } };
 static const KvSalt bob = { { 2 } };
 
@@ -249,6 +251,42 @@ test_f32_pages_are_twice_as_large(void **state)
 	assert_int_equal(kv_page_bytes(&config, KV_F32), 2 * kv_page_bytes(&config, KV_F16));
 }
 
+static void
+test_the_bytes_of_a_cache_are_those_of_its_own_type(void **state)
+{
+	KvPages *kv = pages_create(KV_F32);
+
+	(void) state;
+	assert_int_equal(kv_pages_bytes(kv), N_PAGES * kv_page_bytes(&config, KV_F32));
+	kv_pages_destroy(kv);
+}
+
+static void
+test_pages_are_counted_by_budget_and_by_use(void **state)
+{
+	size_t page = kv_page_bytes(&config, KV_F16);
+
+	(void) state;
+	assert_int_equal(kv_page_count(&config, KV_F16, 0, 4), 1);
+	assert_int_equal(kv_page_count(&config, KV_F16, page - 1, 4), 1);
+	assert_int_equal(kv_page_count(&config, KV_F16, 3 * page - 1, 4), 2);
+	assert_int_equal(kv_page_count(&config, KV_F32, 4 * page, 4), 2);
+	assert_int_equal(kv_page_count(&config, KV_F16, UINT64_MAX, 4), 4 * 7);
+}
+
+static void
+test_a_sequence_is_no_longer_than_all_pages_hold(void **state)
+{
+	KvPages *kv = pages_create(KV_F16);
+	ModelConfig longer = config;
+
+	(void) state;
+	longer.n_context = 1000;
+	assert_int_equal(kv_pages_context(kv, &config), 100);
+	assert_int_equal(kv_pages_context(kv, &longer), N_PAGES * KV_PAGE_TOKENS);
+	kv_pages_destroy(kv);
+}
+
 /* Different pages among those that are held. */
 static int
 pages_held(int32_t held[4][2], const bool *is_held)
@@ -321,6 +359,9 @@ main(void)
 		cmocka_unit_test(test_shared_page_is_copied_before_it_is_written),
 		cmocka_unit_test(test_a_published_page_is_forgotten_before_it_is_written),
 		cmocka_unit_test(test_f32_pages_are_twice_as_large),
+		cmocka_unit_test(test_the_bytes_of_a_cache_are_those_of_its_own_type),
+		cmocka_unit_test(test_pages_are_counted_by_budget_and_by_use),
+		cmocka_unit_test(test_a_sequence_is_no_longer_than_all_pages_hold),
 		cmocka_unit_test(test_random_use_keeps_the_books),
 	};
 

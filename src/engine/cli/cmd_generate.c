@@ -14,7 +14,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 typedef struct Generation
 {
@@ -43,15 +42,6 @@ typedef struct GenerateRun
 	Generation *first;
 	Generation *last;
 } GenerateRun;
-
-static int64_t
-clock_us(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (int64_t) now.tv_sec * 1000000 + now.tv_nsec / 1000;
-}
 
 /* ---- events ---- */
 
@@ -187,7 +177,7 @@ sequence_fill(GenerateRun *run, Generation *generation, const TokenList *tokens,
 					run->n_context - 1);
 	if (max_tokens > run->n_context)
 		max_tokens = run->n_context;
-	sequence->submitted_us = clock_us();
+	sequence->submitted_us = machine_clock_us();
 	sequence->n_prompt = (int32_t) tokens->n_ids;
 	sequence->max_tokens = (int32_t) max_tokens;
 	sequence->token_ids =
@@ -200,7 +190,7 @@ sequence_fill(GenerateRun *run, Generation *generation, const TokenList *tokens,
 	sampler_params_init(&sequence->sampler, &generation->request);
 	if (generation->request.temperature > 0 &&
 		(generation->request.flags & INFER_FLAG_HAS_SEED) == 0)
-		sequence->sampler.seed = (uint64_t) clock_us();
+		sequence->sampler.seed = (uint64_t) machine_clock_us();
 	return answer_init(&generation->answer, &generation->arena, "", 0, 0, run->max_piece_bytes, 64,
 					   err);
 }
@@ -258,11 +248,11 @@ run_open(GenerateRun *run, const char *path, int64_t n_threads, InferError *err)
 										   on_finished },
 							   .counters = &run->counters,
 							   .histograms = &run->histograms,
-							   .now_us = clock_us };
+							   .now_us = machine_clock_us };
 	InferSettings settings;
 	SchedulerLimits limits;
 	const ModelConfig *shape;
-	uint64_t n_pages;
+	int32_t n_pages;
 
 	engine_settings_init(&settings);
 	limits = (SchedulerLimits){ settings.max_sequences, settings.batch_tokens,
@@ -270,22 +260,11 @@ run_open(GenerateRun *run, const char *path, int64_t n_threads, InferError *err)
 	if (!cli_model_open(&run->model, path, CLI_TOKENIZER | CLI_WEIGHTS, n_threads, err))
 		return false;
 	shape = &run->model.model->config;
-	n_pages = settings.kv_bytes / kv_page_bytes(shape, KV_F16);
-	if (n_pages > (uint64_t) limits.max_sequences * (uint64_t) pages_of_tokens(shape->n_context))
-		n_pages = (uint64_t) limits.max_sequences * (uint64_t) pages_of_tokens(shape->n_context);
-	if (!kv_pages_create(shape, KV_F16, n_pages > 0 ? (int32_t) n_pages : 1, &run->kv, err))
+	n_pages = kv_page_count(shape, KV_F16, settings.kv_bytes, limits.max_sequences);
+	if (!kv_pages_create(shape, KV_F16, n_pages, &run->kv, err))
 		return false;
-	run->n_context = shape->n_context;
-	if (kv_pages_total(run->kv) * (int64_t) KV_PAGE_TOKENS < run->n_context)
-		run->n_context = kv_pages_total(run->kv) * KV_PAGE_TOKENS;
-	for (int32_t id = 0; id < shape->n_vocab; id++)
-	{
-		size_t n_piece;
-
-		tokenizer_piece(run->model.tokenizer, id, true, &n_piece);
-		if (n_piece > run->max_piece_bytes)
-			run->max_piece_bytes = n_piece;
-	}
+	run->n_context = kv_pages_context(run->kv, shape);
+	run->max_piece_bytes = tokenizer_max_piece_bytes(run->model.tokenizer);
 	config.model = run->model.model;
 	config.kv = run->kv;
 	config.kernels = &run->model.kernels;

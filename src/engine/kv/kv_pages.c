@@ -63,6 +63,20 @@ kv_page_bytes(const ModelConfig *config, KvType type)
 	return (size_t) config->n_layers * (size_t) config->n_kv_heads * kv_head_bytes(config, type);
 }
 
+int32_t
+kv_page_count(const ModelConfig *config, KvType type, uint64_t budget_bytes, int32_t n_sequences)
+{
+	uint64_t n = budget_bytes / kv_page_bytes(config, type);
+	uint64_t context_pages = ((uint64_t) config->n_context + KV_PAGE_TOKENS - 1) / KV_PAGE_TOKENS;
+	uint64_t useful = (uint64_t) n_sequences * context_pages;
+
+	if (n > useful)
+		n = useful;
+	if (n > INT32_MAX / 2)
+		n = INT32_MAX / 2;
+	return n > 0 ? (int32_t) n : 1;
+}
+
 static bool
 kv_memory_map(KvPages *kv, InferError *err)
 {
@@ -151,6 +165,20 @@ int32_t
 kv_pages_total(const KvPages *kv)
 {
 	return kv->n_pages;
+}
+
+size_t
+kv_pages_bytes(const KvPages *kv)
+{
+	return kv->memory_bytes;
+}
+
+int32_t
+kv_pages_context(const KvPages *kv, const ModelConfig *config)
+{
+	int64_t n_tokens = (int64_t) kv->n_pages * KV_PAGE_TOKENS;
+
+	return n_tokens < config->n_context ? (int32_t) n_tokens : config->n_context;
 }
 
 int32_t

@@ -36,12 +36,19 @@ typedef struct KvSalt
 
 extern size_t kv_page_bytes(const ModelConfig *config, KvType type);
 
+/* Pages that budget_bytes allow, and not more than n_sequences of full context fill; at least 1. */
+extern int32_t kv_page_count(const ModelConfig *config, KvType type, uint64_t budget_bytes,
+							 int32_t n_sequences);
+
 /* n_pages of page memory are reserved at once and touched on first use. */
 extern bool kv_pages_create(const ModelConfig *config, KvType type, int32_t n_pages, KvPages **out,
 							InferError *err);
 extern void kv_pages_destroy(KvPages *kv);
 
 extern int32_t kv_pages_total(const KvPages *kv);
+extern size_t kv_pages_bytes(const KvPages *kv); /* page memory, of the type it was made with */
+/* Longest sequence: the trained context, or what all pages hold if that is less. */
+extern int32_t kv_pages_context(const KvPages *kv, const ModelConfig *config);
 extern int32_t kv_pages_free_count(const KvPages *kv); /* free + cached: what alloc can give */
 extern int32_t kv_pages_cached_count(const KvPages *kv);
 extern void kv_layer_view(const KvPages *kv, int32_t layer, KvLayer *out);

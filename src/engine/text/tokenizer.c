@@ -487,6 +487,17 @@ tokenizer_piece(const Tokenizer *tokenizer, int32_t id, bool special, size_t *n_
 	return token->piece.bytes;
 }
 
+size_t
+tokenizer_max_piece_bytes(const Tokenizer *tokenizer)
+{
+	size_t max_bytes = 0;
+
+	for (int32_t id = 0; id < tokenizer->vocab.n_tokens; id++)
+		if (tokenizer->vocab.tokens[id].piece.n_bytes > max_bytes)
+			max_bytes = tokenizer->vocab.tokens[id].piece.n_bytes;
+	return max_bytes;
+}
+
 const char *
 tokenizer_chat_template(const Tokenizer *tokenizer, size_t *n_bytes)
 {

@@ -84,6 +84,9 @@ extern int32_t tokenizer_token_find(const Tokenizer *tokenizer, const char *text
 extern const char *tokenizer_piece(const Tokenizer *tokenizer, int32_t id, bool special,
 								   size_t *n_bytes);
 
+/* Of all pieces, special ones too. Walks the vocabulary: once per model. */
+extern size_t tokenizer_max_piece_bytes(const Tokenizer *tokenizer);
+
 /* Source of the chat template in the file, or NULL; '\0'-terminated copy. */
 extern const char *tokenizer_chat_template(const Tokenizer *tokenizer, size_t *n_bytes);
 
