@@ -573,7 +573,7 @@ job_free(Job *job)
 {
 	free((void *) job->matrix.data);
 	free((void *) job->acts.f32);
-	free(job->acts.high);
+	free(job->acts.codes);
 	free((void *) job->x);
 	free((void *) job->y);
 	free(job->attention.kv != NULL ? job->attention.kv->base : NULL);

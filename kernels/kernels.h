@@ -43,6 +43,7 @@
 
 #define KERNEL_ROW_GROUP   16 /* rows interleaved in a packed matrix: one zmm of f32 */
 #define KERNEL_BLOCK_ITEMS 32 /* activations that share a scale */
+#define ACT_TILE_TOKENS	   16 /* tokens whose activations lie together */
 #define KV_PAGE_TOKENS	   16 /* positions in a page of the KV cache: one zmm of f32 scores */
 
 /* ---- packed weights ---- */
@@ -94,21 +95,25 @@ extern ActKind packed_act_kind(uint32_t type);
  * Activations of n_tokens rows, prepared once per matrix input and shared by all matrices that read
  * it (q, k and v; gate and up). The f32 pointer is always set; the rest only after quantize_acts.
  *
- *   f32    [n_tokens][n_cols]        aligned
- *   high   [n_tokens][n_cols]            int8 } code = 128 high + low: round to nearest even of
- *   low    [n_tokens][n_cols]            int8 } 16256 x / max |x| of the block
- *   scale  [n_tokens][n_cols / 32]       max |x| / 16256 (0 for a block of zeros)
- *   sum    [n_tokens][n_cols / 16]       sums of codes over 16 columns: Q6_K has a scale per 16
- *   sum32  [n_tokens][n_cols / 32]       sums over the block
- *   offset [n_tokens][n_cols / 32]       scale * (float) sum32: what a type's minimum multiplies
+ *   f32    [n_tokens][n_cols]   aligned
+ *
+ * The rest is made of places, one for each token and block of 32 columns (acts_place_of says
+ * which): tokens in tiles of ACT_TILE_TOKENS, in a tile block after block, in a block token after
+ * token. So whatever a kernel takes together lies together, and a single token is one stream.
+ *
+ *   codes  [place][64]   32 high bytes, 32 low bytes; code = 128 high + low: round to nearest even
+ *                        of 16256 x / max |x| of the block
+ *   scale  [place]       max |x| / 16256 (0 for a block of zeros)
+ *   sum    [place][2]    sums of codes over 16 columns: Q6_K has a scale per 16
+ *   sum32  [place]       sum over the block
+ *   offset [place]       scale * (float) sum32: what a type's minimum multiplies
  */
 typedef struct Acts
 {
 	int32_t n_tokens;
 	int32_t n_cols;
 	const float *f32;
-	int8_t *high;
-	int8_t *low;
+	int8_t *codes;
 	float *scale;
 	int32_t *sum;
 	int32_t *sum32;
@@ -120,6 +125,25 @@ extern size_t acts_bytes(int32_t n_tokens, int32_t n_cols);
 /* Points them into memory of acts_bytes() bytes. */
 extern void acts_place(Acts *acts, int32_t n_tokens, int32_t n_cols, const float *f32,
 					   void *memory);
+
+/* Tokens in the tile of this one: fewer in the last. */
+static inline int32_t
+acts_tile_tokens(const Acts *acts, int32_t token)
+{
+	int32_t left = acts->n_tokens - token / ACT_TILE_TOKENS * ACT_TILE_TOKENS;
+
+	return left < ACT_TILE_TOKENS ? left : ACT_TILE_TOKENS;
+}
+
+/* Place of a token in a block; the next block of the same token is acts_tile_tokens() further. */
+static inline size_t
+acts_place_of(const Acts *acts, int32_t token, int32_t block)
+{
+	int32_t tile_start = token / ACT_TILE_TOKENS * ACT_TILE_TOKENS;
+
+	return (size_t) tile_start * (size_t) (acts->n_cols / KERNEL_BLOCK_ITEMS) +
+		   (size_t) block * (size_t) acts_tile_tokens(acts, token) + (size_t) (token - tile_start);
+}
 
 /* ---- attention ---- */
 
@@ -177,7 +201,7 @@ extern size_t attention_scratch_bytes(int32_t n_positions, int32_t n_group, int3
 
 typedef struct Kernels
 {
-	const char *name; /* "ref", "avx2", "avx512", "vnni" */
+	const char *name; /* as kernel_isa_name() has it */
 
 	/* Fills them for tokens [first, first + n). */
 	void (*quantize_acts)(Acts *acts, int32_t first, int32_t n);

@@ -20,7 +20,7 @@ acts_bytes(int32_t n_tokens, int32_t n_cols)
 {
 	size_t n = (size_t) n_tokens * (size_t) n_cols;
 
-	return 2 * align64(n) + 2 * align64(n / 32 * sizeof(float)) +
+	return align64(2 * n) + 2 * align64(n / 32 * sizeof(float)) +
 		   align64(n / 16 * sizeof(int32_t)) + align64(n / 32 * sizeof(int32_t));
 }
 
@@ -33,10 +33,8 @@ acts_place(Acts *acts, int32_t n_tokens, int32_t n_cols, const float *f32, void 
 	acts->n_tokens = n_tokens;
 	acts->n_cols = n_cols;
 	acts->f32 = f32;
-	acts->high = (int8_t *) at;
-	at += align64(n);
-	acts->low = (int8_t *) at;
-	at += align64(n);
+	acts->codes = (int8_t *) at;
+	at += align64(2 * n);
 	acts->scale = (float *) at;
 	at += align64(n / 32 * sizeof(float));
 	acts->sum = (int32_t *) at;
@@ -47,8 +45,10 @@ acts_place(Acts *acts, int32_t n_tokens, int32_t n_cols, const float *f32, void 
 }
 
 static void
-block_quantize(const float *x, int8_t *high, int8_t *low, float *scale, int32_t *sums)
+block_quantize(const float *x, int8_t *codes, float *scale, int32_t *sums)
 {
+	int8_t *high = codes;
+	int8_t *low = codes + 32;
 	float largest = 0.0f;
 	float inverse;
 
@@ -77,15 +77,16 @@ block_quantize(const float *x, int8_t *high, int8_t *low, float *scale, int32_t 
 void
 quantize_acts_ref(Acts *acts, int32_t first, int32_t n)
 {
-	size_t n_blocks = (size_t) acts->n_cols / 32;
+	for (int32_t t = first; t < first + n; t++)
+		for (int32_t b = 0; b < acts->n_cols / 32; b++)
+		{
+			size_t place = acts_place_of(acts, t, b);
 
-	for (size_t b = (size_t) first * n_blocks; b < (size_t) (first + n) * n_blocks; b++)
-	{
-		block_quantize(acts->f32 + 32 * b, acts->high + 32 * b, acts->low + 32 * b, acts->scale + b,
-					   acts->sum + 2 * b);
-		acts->sum32[b] = acts->sum[2 * b] + acts->sum[2 * b + 1];
-		acts->offset[b] = acts->scale[b] * (float) acts->sum32[b];
-	}
+			block_quantize(acts->f32 + (size_t) t * (size_t) acts->n_cols + 32 * (size_t) b,
+						   acts->codes + 64 * place, acts->scale + place, acts->sum + 2 * place);
+			acts->sum32[place] = acts->sum[2 * place] + acts->sum[2 * place + 1];
+			acts->offset[place] = acts->scale[place] * (float) acts->sum32[place];
+		}
 }
 
 static float
@@ -101,7 +102,7 @@ element_at(uint32_t type, const char *group, size_t index)
 /* Sums of weight code * activation code over the two halves of a sub-block. */
 static void
 codes_dot(const PackedFormat *format, const uint8_t *codes, const uint8_t *high, int lane,
-		  const int8_t *high_q, const int8_t *low_q, int32_t dots[2])
+		  const int8_t *acts, int32_t dots[2])
 {
 	dots[0] = dots[1] = 0;
 	for (int c = 0; c < 32; c++)
@@ -118,7 +119,7 @@ codes_dot(const PackedFormat *format, const uint8_t *codes, const uint8_t *high,
 			code |= (high[byte] >> k & 1) << 4;
 		else if (format->n_high == 2)
 			code |= (high[64 * (k / 4) + byte] >> 2 * (k % 4) & 3) << 4;
-		dots[c / 16] += code * (128 * high_q[c] + low_q[c]);
+		dots[c / 16] += code * (128 * acts[c] + acts[32 + c]);
 	}
 }
 
@@ -136,33 +137,33 @@ quantized_dot(const PackedFormat *format, const PackedPlanes *planes, const char
 
 	for (size_t s = 0; s < n_sub; s++)
 	{
-		size_t b = (size_t) token * n_sub + s;
+		size_t place = acts_place_of(acts, token, (int32_t) s);
 		size_t scale_at = s / per_block * KERNEL_ROW_GROUP + (size_t) lane;
 		float scale = half_to_float(d[scale_at]);
-		int32_t sum = acts->sum32[b];
+		int32_t sum = acts->sum32[place];
 		int32_t dots[2], dot;
 
 		codes_dot(format, (const uint8_t *) group + s * (format->scheme == SCHEME_BYTE ? 512 : 256),
 				  (const uint8_t *) group + planes->high + s * 64 * (size_t) format->n_high, lane,
-				  acts->high + 32 * b, acts->low + 32 * b, dots);
+				  acts->codes + 64 * place, dots);
 		if (format->n_scales == 2)
 		{
 			const int8_t *pair = (const int8_t *) sc + 2 * s * KERNEL_ROW_GROUP + lane;
 
-			dot = pair[0] * (dots[0] - format->zero * acts->sum[2 * b]) +
-				  pair[KERNEL_ROW_GROUP] * (dots[1] - format->zero * acts->sum[2 * b + 1]);
+			dot = pair[0] * (dots[0] - format->zero * acts->sum[2 * place]) +
+				  pair[KERNEL_ROW_GROUP] * (dots[1] - format->zero * acts->sum[2 * place + 1]);
 		}
 		else
 			dot = dots[0] + dots[1] - format->zero * sum;
 		if (format->n_scales == 1)
 			scale *= (float) sc[s * KERNEL_ROW_GROUP + (size_t) lane];
-		acc = fmaf(scale * acts->scale[b], (float) dot, acc);
+		acc = fmaf(scale * acts->scale[place], (float) dot, acc);
 		if (format->min == MIN_PLUS)
-			acc = fmaf(half_to_float(m[scale_at]), acts->offset[b], acc);
+			acc = fmaf(half_to_float(m[scale_at]), acts->offset[place], acc);
 		else if (format->min == MIN_K)
 			acc = fmaf(
 				-(half_to_float(m[scale_at]) * (float) mn[s * KERNEL_ROW_GROUP + (size_t) lane]),
-				acts->offset[b], acc);
+				acts->offset[place], acc);
 	}
 	return acc;
 }

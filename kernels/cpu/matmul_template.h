@@ -7,80 +7,7 @@
  * batches run through the same group tile after tile, while the group (a few kB) stays in the L1
  * cache.
  */
-#include "kernels/blocks.h"
-#include "kernels/cpu/packed.h"
-#include "kernels/cpu/ref.h"
-
-#define HALVES (KERNEL_ROW_GROUP / LANES)
-
-/* One half of a group, as the tile walks it. */
-typedef struct HalfGroup
-{
-	const PackedFormat *format;
-	const char *group;
-	const char *next; /* the group to fetch, or NULL; it may not exist, and is not read */
-	PackedPlanes planes;
-	int32_t first_lane;
-	int32_t n_lanes; /* that exist: the last group may be short */
-} HalfGroup;
-
-/* The 32 columns of sub-block s as eight vectors: bytes 4r .. 4r + 3 of codes[k] are row r, columns
- * 4k .. 4k + 3. */
-SIMD_INLINE void
-codes_unpack(const HalfGroup *half, int32_t s, PackedScheme scheme, int n_high, vi codes[8])
-{
-	const char *at = half->group + (size_t) s * (scheme == SCHEME_BYTE ? 512 : 256) +
-					 4 * (size_t) half->first_lane;
-	const char *high = half->group + half->planes.high + (size_t) s * 64 * (size_t) n_high +
-					   4 * (size_t) half->first_lane;
-
-	if (scheme == SCHEME_BYTE)
-	{
-#pragma GCC unroll 8
-		for (int k = 0; k < 8; k++)
-			codes[k] = vi_load(at + 64 * k);
-		return;
-	}
-#pragma GCC unroll 4
-	for (int j = 0; j < 4; j++)
-	{
-		vi pair = vi_load(at + 64 * j);
-
-		codes[2 * j] = vi_bits(pair, 0, 0x0f, 0);
-		codes[2 * j + 1] = vi_bits(pair, 4, 0x0f, 0);
-	}
-	if (n_high == 1)
-	{
-		vi bits = vi_load(high);
-
-#pragma GCC unroll 8
-		for (int k = 0; k < 8; k++)
-			codes[k] = vi_or(codes[k], vi_bits(bits, k, 0x01, 4));
-	}
-	else if (n_high == 2)
-	{
-		vi bits[2] = { vi_load(high), vi_load(high + 64) };
-
-#pragma GCC unroll 8
-		for (int k = 0; k < 8; k++)
-			codes[k] = vi_or(codes[k], vi_bits(bits[k / 4], 2 * (k % 4), 0x03, 4));
-	}
-}
-
-/*
- * While one group is computed the next one is fetched: a single token reads weights as fast as
- * memory gives them, and the core's own prefetcher leaves half of that. Every step fetches its
- * share of bytes, the last ones some past the end. Only the first tile of a group does it.
- */
-SIMD_INLINE void
-group_prefetch(const HalfGroup *half, int32_t token, size_t at, size_t n_bytes)
-{
-	if (token > 0 || half->next == NULL)
-		return;
-#pragma GCC unroll 16
-	for (size_t line = 0; line < n_bytes; line += 64)
-		__builtin_prefetch((const void *) ((uintptr_t) half->next + at + line));
-}
+#include "kernels/cpu/group_template.h"
 
 SIMD_INLINE vi
 dot_add(vi acc, vi codes, const int8_t *q, PackedScheme scheme)
@@ -89,101 +16,112 @@ dot_add(vi acc, vi codes, const int8_t *q, PackedScheme scheme)
 								 : vi_dot_small(acc, codes, vi_broadcast4(q));
 }
 
-/* n vectors of 4 columns: 128 times the dot with the high bytes plus the one with the low bytes. */
-SIMD_INLINE vi
-codes_dot(const vi *codes, int n, const int8_t *high, const int8_t *low, PackedScheme scheme)
-{
-	vi upper[2] = { vi_zero(), vi_zero() };
-	vi lower[2] = { vi_zero(), vi_zero() };
+/*
+ * Tokens whose dots are computed in turns. A byte-dot instruction adds to its own result, so one
+ * token alone waits five cycles for each; eight keep the machine busy and still fit the registers.
+ * Without the instruction there is no such chain, and half the registers.
+ */
+#ifdef SIMD_VNNI
+#	define DOT_TOKENS 8
+#else
+#	define DOT_TOKENS 1
+#endif
 
+/* For each of n tokens and n_vectors vectors of 4 columns: 128 times the dot with the high bytes
+ * plus the one with the low bytes. acts: of the first token; the next is 64 bytes further. */
+SIMD_INLINE void
+codes_dot(const vi *codes, int n_vectors, const int8_t *acts, int n, PackedScheme scheme, vi *dots)
+{
 #pragma GCC unroll 8
-	for (int k = 0; k < n; k++)
-		upper[k % 2] = dot_add(upper[k % 2], codes[k], high + 4 * k, scheme);
+	for (int t = 0; t < n; t++)
+		dots[t] = vi_zero();
 #pragma GCC unroll 8
-	for (int k = 0; k < n; k++)
-		lower[k % 2] = dot_add(lower[k % 2], codes[k], low + 4 * k, scheme);
-	return vi_add(vi_up7(vi_add(upper[0], upper[1])), vi_add(lower[0], lower[1]));
+	for (int k = 0; k < n_vectors; k++)
+#pragma GCC unroll 8
+		for (int t = 0; t < n; t++)
+			dots[t] = dot_add(dots[t], codes[k], acts + 64 * t + 4 * k, scheme);
+#pragma GCC unroll 8
+	for (int t = 0; t < n; t++)
+		dots[t] = vi_up7(dots[t]);
+#pragma GCC unroll 8
+	for (int k = 0; k < n_vectors; k++)
+#pragma GCC unroll 8
+		for (int t = 0; t < n; t++)
+			dots[t] = dot_add(dots[t], codes[k], acts + 64 * t + 32 + 4 * k, scheme);
 }
 
+/*
+ * Whole dots of n tokens (at most DOT_TOKENS) with the sub-block: zero point taken off, and where a
+ * type has whole scales per 16 columns, multiplied with them.
+ */
 SIMD_INLINE void
-lanes_store(vf acc, int32_t n_lanes, float *out)
+sub_block_dot(const SubScales *scales, const vi codes[8], const Acts *acts, size_t place, int n,
+			  PackedScheme scheme, int n_scales, int zero, vi *dots)
 {
-	float lanes[LANES];
+	const int8_t *at = acts->codes + 64 * place;
+	vi second[DOT_TOKENS];
 
-	if (n_lanes >= LANES)
+	if (n_scales != 2)
 	{
-		vf_store(out, acc);
+		codes_dot(codes, 8, at, n, scheme, dots);
+#pragma GCC unroll 8
+		for (int t = 0; t < n && zero != 0; t++)
+			dots[t] =
+				vi_sub(dots[t], vi_mul_power2(vi_set1(acts->sum32[place + (size_t) t]), zero));
 		return;
 	}
-	vf_store(lanes, acc);
-	for (int32_t i = 0; i < n_lanes; i++)
-		out[i] = lanes[i];
+	codes_dot(codes, 4, at, n, scheme, dots);
+	codes_dot(codes + 4, 4, at + 16, n, scheme, second);
+#pragma GCC unroll 8
+	for (int t = 0; t < n; t++)
+	{
+		const int32_t *sum = acts->sum + 2 * (place + (size_t) t);
+
+		dots[t] = vi_add(vi_mul(scales->sc[0], vi_sub(dots[t], vi_set1(zero * sum[0]))),
+						 vi_mul(scales->sc[1], vi_sub(second[t], vi_set1(zero * sum[1]))));
+	}
 }
 
 /* scheme, n_high, n_scales, min, zero and n are constants at each call: the compiler drops the
- * branches. */
+ * branches. The n tokens lie in one tile of activations. */
 SIMD_INLINE void
 quantized_tile(const HalfGroup *half, const Acts *acts, int32_t token, int n, PackedScheme scheme,
 			   int n_high, int n_scales, PackedMin min, int zero, float *out, int64_t out_stride)
 {
 	size_t n_sub = (size_t) acts->n_cols / 32;
-	size_t per_block = n_scales > 0 ? BLOCK_K_ITEMS / 32 : 1;
 	size_t step_bytes = (scheme == SCHEME_BYTE ? 512 : 256) + 64 * (size_t) n_high + 64;
-	const uint16_t *d = (const uint16_t *) (half->group + half->planes.d) + half->first_lane;
-	const uint16_t *m = (const uint16_t *) (half->group + half->planes.m) + half->first_lane;
-	const uint8_t *sc = (const uint8_t *) half->group + half->planes.sc + half->first_lane;
-	const uint8_t *mn = (const uint8_t *) half->group + half->planes.mn + half->first_lane;
+	size_t stride = (size_t) acts_tile_tokens(acts, token);
+	size_t place = acts_place_of(acts, token, 0);
 	vf acc[8];
 
 #pragma GCC unroll 8
 	for (int t = 0; t < n; t++)
 		acc[t] = vf_zero();
-	for (size_t s = 0; s < n_sub; s++)
+	for (size_t s = 0; s < n_sub; s++, place += stride)
 	{
-		size_t scale_at = s / per_block * KERNEL_ROW_GROUP;
-		vf scale = vf_load_half(d + scale_at);
-		vf minimum = vf_zero();
-		vi sc0 = vi_zero(), sc1 = vi_zero();
+		const float *act_scale = acts->scale + place;
+		const float *offset = acts->offset + place;
+		SubScales scales = scales_load(half, s, n_scales, min);
 		vi codes[8];
 
-		if (n_scales == 1)
-			scale = vf_mul(scale, vf_from_int(vi_load_u8(sc + s * KERNEL_ROW_GROUP)));
-		if (n_scales == 2)
-		{
-			sc0 = vi_load_i8((const int8_t *) sc + 2 * s * KERNEL_ROW_GROUP);
-			sc1 = vi_load_i8((const int8_t *) sc + (2 * s + 1) * KERNEL_ROW_GROUP);
-		}
-		if (min == MIN_PLUS)
-			minimum = vf_load_half(m + scale_at);
-		if (min == MIN_K)
-			minimum = vf_sub(vf_zero(), vf_mul(vf_load_half(m + scale_at),
-											   vf_from_int(vi_load_u8(mn + s * KERNEL_ROW_GROUP))));
 		codes_unpack(half, (int32_t) s, scheme, n_high, codes);
 		group_prefetch(half, token, s * step_bytes, step_bytes);
 #pragma GCC unroll 8
-		for (int t = 0; t < n; t++)
+		for (int first = 0; first < n; first += DOT_TOKENS)
 		{
-			size_t b = (size_t) (token + t) * n_sub + s;
-			const int8_t *high = acts->high + 32 * b;
-			const int8_t *low = acts->low + 32 * b;
-			vi dot;
+			int n_dots = n - first < DOT_TOKENS ? n - first : DOT_TOKENS;
+			vi dots[DOT_TOKENS];
 
-			if (n_scales == 2)
+			sub_block_dot(&scales, codes, acts, place + (size_t) first, n_dots, scheme, n_scales,
+						  zero, dots);
+#pragma GCC unroll 8
+			for (int t = first; t < first + n_dots; t++)
 			{
-				const int32_t *sum = acts->sum + 2 * b;
-				vi first = codes_dot(codes, 4, high, low, scheme);
-				vi second = codes_dot(codes + 4, 4, high + 16, low + 16, scheme);
-
-				dot = vi_add(vi_mul(sc0, vi_sub(first, vi_set1(zero * sum[0]))),
-							 vi_mul(sc1, vi_sub(second, vi_set1(zero * sum[1]))));
+				acc[t] = vf_fma(vf_mul(scales.scale, vf_set1(act_scale[t])),
+								vf_from_int(dots[t - first]), acc[t]);
+				if (min != MIN_NONE)
+					acc[t] = vf_fma(scales.minimum, vf_set1(offset[t]), acc[t]);
 			}
-			else
-				dot = codes_dot(codes, 8, high, low, scheme);
-			if (n_scales != 2 && zero != 0)
-				dot = vi_sub(dot, vi_mul_power2(vi_set1(acts->sum32[b]), zero));
-			acc[t] = vf_fma(vf_mul(scale, vf_set1(acts->scale[b])), vf_from_int(dot), acc[t]);
-			if (min != MIN_NONE)
-				acc[t] = vf_fma(minimum, vf_set1(acts->offset[b]), acc[t]);
 		}
 	}
 #pragma GCC unroll 8
@@ -226,27 +164,24 @@ float_tile(const HalfGroup *half, const Acts *acts, int32_t token, int n, uint32
 		lanes_store(acc[t], half->n_lanes, out + (token + t) * out_stride);
 }
 
-/* All tokens of one half group, in tiles of 8, 4, 2 and 1. TILE(n) is a tile of constant width. */
+/* All tokens of one half group, in tiles of 8, 4, 2 and 1 that lie in one tile of activations each.
+ * TILE(n) is a tile of constant width. */
 #define TILES_RUN(TILE)                                                                            \
-	do                                                                                             \
+	for (int32_t token = 0; token < acts->n_tokens;)                                               \
 	{                                                                                              \
-		int32_t token = 0;                                                                         \
+		int32_t left = acts_tile_tokens(acts, token) - token % ACT_TILE_TOKENS;                    \
+		int n = left >= 8 ? 8 : left >= 4 ? 4 : left >= 2 ? 2 : 1;                                 \
                                                                                                    \
-		for (; token + 8 <= acts->n_tokens; token += 8)                                            \
+		if (n == 8)                                                                                \
 			TILE(8);                                                                               \
-		if (token + 4 <= acts->n_tokens)                                                           \
-		{                                                                                          \
+		else if (n == 4)                                                                           \
 			TILE(4);                                                                               \
-			token += 4;                                                                            \
-		}                                                                                          \
-		if (token + 2 <= acts->n_tokens)                                                           \
-		{                                                                                          \
+		else if (n == 2)                                                                           \
 			TILE(2);                                                                               \
-			token += 2;                                                                            \
-		}                                                                                          \
-		if (token < acts->n_tokens)                                                                \
+		else                                                                                       \
 			TILE(1);                                                                               \
-	} while (0)
+		token += n;                                                                                \
+	}
 
 /* clang-format off */
 #define q4_0_tile(n) quantized_tile(half, acts, token, n, SCHEME_NIBBLE, 0, 0, MIN_NONE, 8,   out, out_stride)
@@ -267,7 +202,7 @@ typedef void (*HalfMatmul)(const HalfGroup *half, const Acts *acts, float *out, 
 #define HALF_MATMUL(name)                                                                          \
 	static void name(const HalfGroup *half, const Acts *acts, float *out, int64_t out_stride)      \
 	{                                                                                              \
-		TILES_RUN(name##_tile);                                                                    \
+		TILES_RUN(name##_tile)                                                                     \
 	}
 
 HALF_MATMUL(q4_0)

@@ -244,8 +244,10 @@ kv_write_run(const KvLayer *kv, int32_t page, int32_t slot_in_page, const float 
 }
 
 SIMD_INLINE void
-block_quantize(const float *x, int8_t *high, int8_t *low, float *scale, int32_t *sums)
+block_quantize(const float *x, int8_t *codes, float *scale, int32_t *sums)
 {
+	int8_t *high = codes;
+	int8_t *low = codes + 32;
 	vf largest = vf_zero();
 	float top;
 	float inverse;
@@ -273,13 +275,19 @@ block_quantize(const float *x, int8_t *high, int8_t *low, float *scale, int32_t 
 SIMD_INLINE void
 quantize_acts_run(Acts *acts, int32_t first, int32_t n)
 {
-	size_t n_blocks = (size_t) acts->n_cols / 32;
+	int32_t n_blocks = acts->n_cols / 32;
 
-	for (size_t b = (size_t) first * n_blocks; b < (size_t) (first + n) * n_blocks; b++)
+	for (int32_t t = first; t < first + n; t++)
 	{
-		block_quantize(acts->f32 + 32 * b, acts->high + 32 * b, acts->low + 32 * b, acts->scale + b,
-					   acts->sum + 2 * b);
-		acts->sum32[b] = acts->sum[2 * b] + acts->sum[2 * b + 1];
-		acts->offset[b] = acts->scale[b] * (float) acts->sum32[b];
+		const float *x = acts->f32 + (size_t) t * (size_t) acts->n_cols;
+		size_t stride = (size_t) acts_tile_tokens(acts, t);
+		size_t place = acts_place_of(acts, t, 0);
+
+		for (int32_t b = 0; b < n_blocks; b++, x += 32, place += stride)
+		{
+			block_quantize(x, acts->codes + 64 * place, acts->scale + place, acts->sum + 2 * place);
+			acts->sum32[place] = acts->sum[2 * place] + acts->sum[2 * place + 1];
+			acts->offset[place] = acts->scale[place] * (float) acts->sum32[place];
+		}
 	}
 }
