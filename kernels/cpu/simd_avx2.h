@@ -319,15 +319,66 @@ vi_dot_wide(vi acc, vi u, vi s)
 		acc, _mm256_add_epi32(_mm256_madd_epi16(u_even, s_even), _mm256_madd_epi16(u_odd, s_odd)));
 }
 
-/* Sum of 16 signed bytes. */
-SIMD_INLINE int32_t
-bytes_sum16(const int8_t *p)
+SIMD_INLINE void
+vi_store(void *p, vi a)
 {
-	/* biased by 128 the bytes are unsigned, which is what the sum instruction takes */
-	__m128i biased = _mm_xor_si128(_mm_loadu_si128((const __m128i *) p), _mm_set1_epi8(-128));
-	__m128i sums = _mm_sad_epu8(biased, _mm_setzero_si128());
+	_mm256_storeu_si256(p, a);
+}
 
-	return _mm_cvtsi128_si32(sums) + _mm_extract_epi32(sums, 2) - 16 * 128;
+/* x > limit ? y : 0 */
+SIMD_INLINE vf
+vf_zero_unless_above(vf x, float limit, vf y)
+{
+	return _mm256_and_ps(_mm256_cmp_ps(x, vf_set1(limit), _CMP_GT_OQ), y);
+}
+
+/*
+ * Eight vectors to one, whose lane i is what JOIN makes of the lanes of parts[i]. Each step joins
+ * two vectors: first their neighbouring lanes, then pairs, then halves.
+ */
+#define LANES_JOIN(parts, JOIN)                                                                    \
+	do                                                                                             \
+	{                                                                                              \
+		_Pragma("GCC unroll 4") for (int i = 0; i < 8; i += 2) parts[i] =                          \
+			JOIN(_mm256_unpacklo_ps(parts[i], parts[i + 1]),                                       \
+				 _mm256_unpackhi_ps(parts[i], parts[i + 1]));                                      \
+		_Pragma("GCC unroll 2") for (int i = 0; i < 8; i += 4)                                     \
+		{                                                                                          \
+			__m256d a = _mm256_castps_pd(parts[i]);                                                \
+			__m256d b = _mm256_castps_pd(parts[i + 2]);                                            \
+                                                                                                   \
+			parts[i] = JOIN(_mm256_castpd_ps(_mm256_unpacklo_pd(a, b)),                            \
+							_mm256_castpd_ps(_mm256_unpackhi_pd(a, b)));                           \
+		}                                                                                          \
+		parts[0] = JOIN(_mm256_permute2f128_ps(parts[0], parts[4], 0x20),                          \
+						_mm256_permute2f128_ps(parts[0], parts[4], 0x31));                         \
+	} while (0)
+
+SIMD_INLINE vf
+lanes_add(vf a, vf b)
+{
+	return _mm256_castsi256_ps(_mm256_add_epi32(_mm256_castps_si256(a), _mm256_castps_si256(b)));
+}
+
+/* Lane i: the largest lane of parts[i]; overwrites parts. No NaN. */
+SIMD_INLINE vf
+vf_max_each(vf parts[8])
+{
+	LANES_JOIN(parts, _mm256_max_ps);
+	return parts[0];
+}
+
+/* Lane i: the sum of the lanes of parts[i]. */
+SIMD_INLINE vi
+vi_sum_each(const vi ints[8])
+{
+	vf parts[8];
+
+#pragma GCC unroll 8
+	for (int i = 0; i < 8; i++)
+		parts[i] = _mm256_castsi256_ps(ints[i]);
+	LANES_JOIN(parts, lanes_add);
+	return _mm256_castps_si256(parts[0]);
 }
 
 #endif

@@ -327,15 +327,68 @@ vi_dot_wide(vi acc, vi u, vi s)
 #endif
 }
 
-/* Sum of 16 signed bytes. */
-SIMD_INLINE int32_t
-bytes_sum16(const int8_t *p)
+SIMD_INLINE void
+vi_store(void *p, vi a)
 {
-	/* biased by 128 the bytes are unsigned, which is what the sum instruction takes */
-	__m128i biased = _mm_xor_si128(_mm_loadu_si128((const __m128i *) p), _mm_set1_epi8(-128));
-	__m128i sums = _mm_sad_epu8(biased, _mm_setzero_si128());
+	_mm512_storeu_si512(p, a);
+}
 
-	return _mm_cvtsi128_si32(sums) + _mm_extract_epi32(sums, 2) - 16 * 128;
+/* x > limit ? y : 0 */
+SIMD_INLINE vf
+vf_zero_unless_above(vf x, float limit, vf y)
+{
+	return _mm512_maskz_mov_ps(_mm512_cmp_ps_mask(x, vf_set1(limit), _CMP_GT_OQ), y);
+}
+
+/*
+ * Sixteen vectors to one, whose lane i is what JOIN makes of the lanes of parts[i]. Each step joins
+ * two vectors: first their neighbouring lanes, then pairs, then quarters.
+ */
+#define LANES_JOIN(parts, JOIN)                                                                    \
+	do                                                                                             \
+	{                                                                                              \
+		_Pragma("GCC unroll 8") for (int i = 0; i < 16; i += 2) parts[i] =                         \
+			JOIN(_mm512_unpacklo_ps(parts[i], parts[i + 1]),                                       \
+				 _mm512_unpackhi_ps(parts[i], parts[i + 1]));                                      \
+		_Pragma("GCC unroll 4") for (int i = 0; i < 16; i += 4)                                    \
+		{                                                                                          \
+			__m512d a = _mm512_castps_pd(parts[i]);                                                \
+			__m512d b = _mm512_castps_pd(parts[i + 2]);                                            \
+                                                                                                   \
+			parts[i] = JOIN(_mm512_castpd_ps(_mm512_unpacklo_pd(a, b)),                            \
+							_mm512_castpd_ps(_mm512_unpackhi_pd(a, b)));                           \
+		}                                                                                          \
+		_Pragma("GCC unroll 2") for (int step = 4; step < 16; step *= 2)                           \
+			_Pragma("GCC unroll 2") for (int i = 0; i < 16; i += 2 * step) parts[i] =              \
+				JOIN(_mm512_shuffle_f32x4(parts[i], parts[i + step], 0x88),                        \
+					 _mm512_shuffle_f32x4(parts[i], parts[i + step], 0xdd));                       \
+	} while (0)
+
+SIMD_INLINE vf
+lanes_add(vf a, vf b)
+{
+	return _mm512_castsi512_ps(_mm512_add_epi32(_mm512_castps_si512(a), _mm512_castps_si512(b)));
+}
+
+/* Lane i: the largest lane of parts[i]; overwrites parts. No NaN. */
+SIMD_INLINE vf
+vf_max_each(vf parts[16])
+{
+	LANES_JOIN(parts, _mm512_max_ps);
+	return parts[0];
+}
+
+/* Lane i: the sum of the lanes of parts[i]. */
+SIMD_INLINE vi
+vi_sum_each(const vi ints[16])
+{
+	vf parts[16];
+
+#pragma GCC unroll 16
+	for (int i = 0; i < 16; i++)
+		parts[i] = _mm512_castsi512_ps(ints[i]);
+	LANES_JOIN(parts, lanes_add);
+	return _mm512_castps_si512(parts[0]);
 }
 
 #endif

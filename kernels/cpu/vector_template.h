@@ -243,20 +243,33 @@ kv_write_run(const KvLayer *kv, int32_t page, int32_t slot_in_page, const float 
 	}
 }
 
+/* One over the scale of LANES blocks, and the scale; zero for blocks smaller than any activation.
+ */
 SIMD_INLINE void
-block_quantize(const float *x, int8_t *codes, float *scale, int32_t *sums)
+scales_compute(const float *x, int32_t n_blocks, float *inverse, float *scale)
 {
-	int8_t *high = codes;
-	int8_t *low = codes + 32;
-	vf largest = vf_zero();
-	float top;
-	float inverse;
+	vf parts[LANES];
+	vf top;
 
-	for (int i = 0; i < 32; i += LANES)
-		largest = vf_max(vf_abs(vf_load(x + i)), largest);
-	top = vf_largest(largest);
-	inverse = top > QUANTIZE_SMALLEST ? QUANTIZE_REACH / top : 0.0f;
-	*scale = top > QUANTIZE_SMALLEST ? top / QUANTIZE_REACH : 0.0f;
+	for (int32_t b = 0; b < LANES; b++)
+	{
+		parts[b] = vf_zero();
+		for (int i = 0; b < n_blocks && i < 32; i += LANES)
+			parts[b] = vf_max(vf_abs(vf_load(x + 32 * b + i)), parts[b]);
+	}
+	top = vf_max_each(parts);
+	vf_store(inverse,
+			 vf_zero_unless_above(top, QUANTIZE_SMALLEST, vf_div(vf_set1(QUANTIZE_REACH), top)));
+	vf_store(scale,
+			 vf_zero_unless_above(top, QUANTIZE_SMALLEST, vf_div(top, vf_set1(QUANTIZE_REACH))));
+}
+
+/* Codes of one block. sums: what added over its lanes is the sum of columns 0 - 15 and 16 - 31. */
+SIMD_INLINE void
+block_quantize(const float *x, float inverse, int8_t *codes, vi sums[2])
+{
+	sums[0] = sums[1] = vi_zero();
+#pragma GCC unroll 4
 	for (int i = 0; i < 32; i += LANES)
 	{
 		vf scaled = vf_mul(vf_load(x + i), vf_set1(inverse));
@@ -265,11 +278,45 @@ block_quantize(const float *x, int8_t *codes, float *scale, int32_t *sums)
 		scaled = vf_max(vf_min(scaled, vf_set1(QUANTIZE_REACH)), vf_set1(-QUANTIZE_REACH));
 		code = vi_from_float(scaled);
 		upper = vi_down7(vi_add(code, vi_set1(64)));
-		vi_store_i8(high + i, upper);
-		vi_store_i8(low + i, vi_sub(code, vi_up7(upper)));
+		vi_store_i8(codes + i, upper);
+		vi_store_i8(codes + 32 + i, vi_sub(code, vi_up7(upper)));
+		sums[i / 16] = vi_add(sums[i / 16], code);
 	}
-	sums[0] = 128 * bytes_sum16(high) + bytes_sum16(low);
-	sums[1] = 128 * bytes_sum16(high + 16) + bytes_sum16(low + 16);
+}
+
+/* LANES blocks of one token at a time, so that what a block needs once is one lane's work. */
+SIMD_INLINE void
+blocks_quantize(const Acts *acts, const float *x, int32_t n_blocks, size_t place, size_t stride)
+{
+	float inverse[LANES], scale[LANES], offset[LANES];
+	int32_t sum[2][LANES], sum32[LANES];
+	vi parts[2][LANES];
+	vi both;
+
+	scales_compute(x, n_blocks, inverse, scale);
+	for (int32_t b = 0; b < LANES; b++)
+	{
+		vi sums[2] = { vi_zero(), vi_zero() };
+
+		if (b < n_blocks)
+			block_quantize(x + 32 * b, inverse[b], acts->codes + 64 * (place + (size_t) b * stride),
+						   sums);
+		parts[0][b] = sums[0];
+		parts[1][b] = sums[1];
+	}
+	for (int half = 0; half < 2; half++)
+		vi_store(sum[half], vi_sum_each(parts[half]));
+	both = vi_add(vi_load(sum[0]), vi_load(sum[1]));
+	vi_store(sum32, both);
+	vf_store(offset, vf_mul(vf_load(scale), vf_from_int(both)));
+	for (int32_t b = 0; b < n_blocks; b++, place += stride)
+	{
+		acts->scale[place] = scale[b];
+		acts->sum[2 * place] = sum[0][b];
+		acts->sum[2 * place + 1] = sum[1][b];
+		acts->sum32[place] = sum32[b];
+		acts->offset[place] = offset[b];
+	}
 }
 
 SIMD_INLINE void
@@ -283,11 +330,8 @@ quantize_acts_run(Acts *acts, int32_t first, int32_t n)
 		size_t stride = (size_t) acts_tile_tokens(acts, t);
 		size_t place = acts_place_of(acts, t, 0);
 
-		for (int32_t b = 0; b < n_blocks; b++, x += 32, place += stride)
-		{
-			block_quantize(x, acts->codes + 64 * place, acts->scale + place, acts->sum + 2 * place);
-			acts->sum32[place] = acts->sum[2 * place] + acts->sum[2 * place + 1];
-			acts->offset[place] = acts->scale[place] * (float) acts->sum32[place];
-		}
+		for (int32_t b = 0; b < n_blocks; b += LANES)
+			blocks_quantize(acts, x + 32 * (size_t) b, n_blocks - b < LANES ? n_blocks - b : LANES,
+							place + (size_t) b * stride, stride);
 	}
 }
