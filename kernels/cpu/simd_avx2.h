@@ -333,26 +333,28 @@ vf_zero_unless_above(vf x, float limit, vf y)
 }
 
 /*
- * Eight vectors to one, whose lane i is what JOIN makes of the lanes of parts[i]. Each step joins
- * two vectors: first their neighbouring lanes, then pairs, then halves.
+ * Eight vectors to one, whose lane i is what `join` makes of the lanes of parts[i]. Each step joins
+ * two vectors: first their neighbouring lanes, then pairs, then halves. Overwrites parts.
  */
-#define LANES_JOIN(parts, JOIN)                                                                    \
-	do                                                                                             \
-	{                                                                                              \
-		_Pragma("GCC unroll 4") for (int i = 0; i < 8; i += 2) parts[i] =                          \
-			JOIN(_mm256_unpacklo_ps(parts[i], parts[i + 1]),                                       \
-				 _mm256_unpackhi_ps(parts[i], parts[i + 1]));                                      \
-		_Pragma("GCC unroll 2") for (int i = 0; i < 8; i += 4)                                     \
-		{                                                                                          \
-			__m256d a = _mm256_castps_pd(parts[i]);                                                \
-			__m256d b = _mm256_castps_pd(parts[i + 2]);                                            \
-                                                                                                   \
-			parts[i] = JOIN(_mm256_castpd_ps(_mm256_unpacklo_pd(a, b)),                            \
-							_mm256_castpd_ps(_mm256_unpackhi_pd(a, b)));                           \
-		}                                                                                          \
-		parts[0] = JOIN(_mm256_permute2f128_ps(parts[0], parts[4], 0x20),                          \
-						_mm256_permute2f128_ps(parts[0], parts[4], 0x31));                         \
-	} while (0)
+SIMD_INLINE vf
+lanes_join(vf parts[8], vf (*join)(vf, vf))
+{
+#pragma GCC unroll 4
+	for (int i = 0; i < 8; i += 2)
+		parts[i] = join(_mm256_unpacklo_ps(parts[i], parts[i + 1]),
+						_mm256_unpackhi_ps(parts[i], parts[i + 1]));
+#pragma GCC unroll 2
+	for (int i = 0; i < 8; i += 4)
+	{
+		__m256d a = _mm256_castps_pd(parts[i]);
+		__m256d b = _mm256_castps_pd(parts[i + 2]);
+
+		parts[i] = join(_mm256_castpd_ps(_mm256_unpacklo_pd(a, b)),
+						_mm256_castpd_ps(_mm256_unpackhi_pd(a, b)));
+	}
+	return join(_mm256_permute2f128_ps(parts[0], parts[4], 0x20),
+				_mm256_permute2f128_ps(parts[0], parts[4], 0x31));
+}
 
 SIMD_INLINE vf
 lanes_add(vf a, vf b)
@@ -360,15 +362,14 @@ lanes_add(vf a, vf b)
 	return _mm256_castsi256_ps(_mm256_add_epi32(_mm256_castps_si256(a), _mm256_castps_si256(b)));
 }
 
-/* Lane i: the largest lane of parts[i]; overwrites parts. No NaN. */
+/* Lane i: the largest lane of parts[i], none of which is NaN. */
 SIMD_INLINE vf
 vf_max_each(vf parts[8])
 {
-	LANES_JOIN(parts, _mm256_max_ps);
-	return parts[0];
+	return lanes_join(parts, vf_max);
 }
 
-/* Lane i: the sum of the lanes of parts[i]. */
+/* Lane i: the sum of the lanes of ints[i]. */
 SIMD_INLINE vi
 vi_sum_each(const vi ints[8])
 {
@@ -377,8 +378,7 @@ vi_sum_each(const vi ints[8])
 #pragma GCC unroll 8
 	for (int i = 0; i < 8; i++)
 		parts[i] = _mm256_castsi256_ps(ints[i]);
-	LANES_JOIN(parts, lanes_add);
-	return _mm256_castps_si256(parts[0]);
+	return _mm256_castps_si256(lanes_join(parts, lanes_add));
 }
 
 #endif

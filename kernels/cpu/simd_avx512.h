@@ -341,28 +341,33 @@ vf_zero_unless_above(vf x, float limit, vf y)
 }
 
 /*
- * Sixteen vectors to one, whose lane i is what JOIN makes of the lanes of parts[i]. Each step joins
- * two vectors: first their neighbouring lanes, then pairs, then quarters.
+ * Sixteen vectors to one, whose lane i is what `join` makes of the lanes of parts[i]. Each step
+ * joins two vectors: first their neighbouring lanes, then pairs, then quarters. Overwrites parts.
  */
-#define LANES_JOIN(parts, JOIN)                                                                    \
-	do                                                                                             \
-	{                                                                                              \
-		_Pragma("GCC unroll 8") for (int i = 0; i < 16; i += 2) parts[i] =                         \
-			JOIN(_mm512_unpacklo_ps(parts[i], parts[i + 1]),                                       \
-				 _mm512_unpackhi_ps(parts[i], parts[i + 1]));                                      \
-		_Pragma("GCC unroll 4") for (int i = 0; i < 16; i += 4)                                    \
-		{                                                                                          \
-			__m512d a = _mm512_castps_pd(parts[i]);                                                \
-			__m512d b = _mm512_castps_pd(parts[i + 2]);                                            \
-                                                                                                   \
-			parts[i] = JOIN(_mm512_castpd_ps(_mm512_unpacklo_pd(a, b)),                            \
-							_mm512_castpd_ps(_mm512_unpackhi_pd(a, b)));                           \
-		}                                                                                          \
-		_Pragma("GCC unroll 2") for (int step = 4; step < 16; step *= 2)                           \
-			_Pragma("GCC unroll 2") for (int i = 0; i < 16; i += 2 * step) parts[i] =              \
-				JOIN(_mm512_shuffle_f32x4(parts[i], parts[i + step], 0x88),                        \
-					 _mm512_shuffle_f32x4(parts[i], parts[i + step], 0xdd));                       \
-	} while (0)
+SIMD_INLINE vf
+lanes_join(vf parts[16], vf (*join)(vf, vf))
+{
+#pragma GCC unroll 8
+	for (int i = 0; i < 16; i += 2)
+		parts[i] = join(_mm512_unpacklo_ps(parts[i], parts[i + 1]),
+						_mm512_unpackhi_ps(parts[i], parts[i + 1]));
+#pragma GCC unroll 4
+	for (int i = 0; i < 16; i += 4)
+	{
+		__m512d a = _mm512_castps_pd(parts[i]);
+		__m512d b = _mm512_castps_pd(parts[i + 2]);
+
+		parts[i] = join(_mm512_castpd_ps(_mm512_unpacklo_pd(a, b)),
+						_mm512_castpd_ps(_mm512_unpackhi_pd(a, b)));
+	}
+#pragma GCC unroll 2
+	for (int step = 4; step < 16; step *= 2)
+#pragma GCC unroll 2
+		for (int i = 0; i < 16; i += 2 * step)
+			parts[i] = join(_mm512_shuffle_f32x4(parts[i], parts[i + step], 0x88),
+							_mm512_shuffle_f32x4(parts[i], parts[i + step], 0xdd));
+	return parts[0];
+}
 
 SIMD_INLINE vf
 lanes_add(vf a, vf b)
@@ -370,15 +375,14 @@ lanes_add(vf a, vf b)
 	return _mm512_castsi512_ps(_mm512_add_epi32(_mm512_castps_si512(a), _mm512_castps_si512(b)));
 }
 
-/* Lane i: the largest lane of parts[i]; overwrites parts. No NaN. */
+/* Lane i: the largest lane of parts[i], none of which is NaN. */
 SIMD_INLINE vf
 vf_max_each(vf parts[16])
 {
-	LANES_JOIN(parts, _mm512_max_ps);
-	return parts[0];
+	return lanes_join(parts, vf_max);
 }
 
-/* Lane i: the sum of the lanes of parts[i]. */
+/* Lane i: the sum of the lanes of ints[i]. */
 SIMD_INLINE vi
 vi_sum_each(const vi ints[16])
 {
@@ -387,8 +391,7 @@ vi_sum_each(const vi ints[16])
 #pragma GCC unroll 16
 	for (int i = 0; i < 16; i++)
 		parts[i] = _mm512_castsi512_ps(ints[i]);
-	LANES_JOIN(parts, lanes_add);
-	return _mm512_castps_si512(parts[0]);
+	return _mm512_castps_si512(lanes_join(parts, lanes_add));
 }
 
 #endif
