@@ -541,7 +541,7 @@ attention_job(KvType type)
 									 .scale = 0.125f,
 									 .q = random_floats((size_t) N_KV_HEADS * N_GROUP * HEAD_DIM),
 									 .token_stride = N_KV_HEADS * N_GROUP * HEAD_DIM };
-	job.scratch = take(attention_scratch_bytes(N_POSITIONS, N_GROUP, HEAD_DIM));
+	job.scratch = take(attention_scratch_bytes(N_POSITIONS, HEAD_DIM));
 	job.n_mac = 2.0 * N_KV_HEADS * N_GROUP * HEAD_DIM * N_POSITIONS;
 	job.n_bytes = (double) kv.page_bytes * (N_POSITIONS / KV_PAGE_TOKENS);
 	job.bound = BOUND_FMA;

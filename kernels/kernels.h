@@ -195,7 +195,7 @@ typedef struct AttentionTask
 } AttentionTask;
 
 /* Scratch that attention needs for contexts up to n_positions: bytes per thread, aligned. */
-extern size_t attention_scratch_bytes(int32_t n_positions, int32_t n_group, int32_t head_dim);
+extern size_t attention_scratch_bytes(int32_t n_positions, int32_t head_dim);
 
 /* ---- the table ---- */
 
@@ -203,7 +203,7 @@ typedef struct Kernels
 {
 	const char *name; /* as kernel_isa_name() has it */
 
-	/* Fills them for tokens [first, first + n). */
+	/* Fills them for tokens [first, first + n): whole tiles. */
 	void (*quantize_acts)(Acts *acts, int32_t first, int32_t n);
 
 	/*

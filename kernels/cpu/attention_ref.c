@@ -10,12 +10,11 @@
 #include <math.h>
 
 size_t
-attention_scratch_bytes(int32_t n_positions, int32_t n_group, int32_t head_dim)
+attention_scratch_bytes(int32_t n_positions, int32_t head_dim)
 {
 	size_t n = ((size_t) n_positions + KV_PAGE_TOKENS - 1) / KV_PAGE_TOKENS * KV_PAGE_TOKENS;
 
-	(void) head_dim;
-	return n * (size_t) n_group * sizeof(float);
+	return ATTENTION_ROWS * (n + (size_t) head_dim) * sizeof(float);
 }
 
 void

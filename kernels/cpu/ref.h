@@ -48,6 +48,9 @@ pair_rotate(float *a, float *b, float cos, float sin)
 	*b = x * sin + y * cos;
 }
 
+/* Query rows that walk the pages together, at most: each has its scores in the scratch. */
+#define ATTENTION_ROWS 8
+
 /* The score cap, then the mask's place: both variants of attention call it between their passes. */
 extern void scores_cap(float *scores, int32_t n, float softcap);
 

@@ -6,6 +6,7 @@
 #include "kernels/cpu/ref.h"
 
 #include <math.h>
+#include <string.h>
 
 #define PARTS (16 / LANES)
 
@@ -243,32 +244,41 @@ kv_write_run(const KvLayer *kv, int32_t page, int32_t slot_in_page, const float 
 	}
 }
 
-/* One over the scale of LANES blocks, and the scale; zero for blocks smaller than any activation.
+/*
+ * Quantizing goes by LANES places at a time (kernels.h: tokens of a tile, then its next block), so
+ * that what a place needs once is one lane's work and everything is written in order: lines that
+ * another core has read are slow to get back one by one.
  */
-SIMD_INLINE void
-scales_compute(const float *x, int32_t n_blocks, float *inverse, float *scale)
+typedef struct QuantizeLanes
+{
+	const float *x[LANES]; /* the blocks; only the first n */
+	int n;
+	float inverse[LANES]; /* of the scale */
+} QuantizeLanes;
+
+/* The scales, and one over them; zero for blocks smaller than any activation. */
+SIMD_INLINE vf
+scales_compute(QuantizeLanes *lanes)
 {
 	vf parts[LANES];
 	vf top;
 
-	for (int32_t b = 0; b < LANES; b++)
+	for (int l = 0; l < LANES; l++)
 	{
-		parts[b] = vf_zero();
-		for (int i = 0; b < n_blocks && i < 32; i += LANES)
-			parts[b] = vf_max(vf_abs(vf_load(x + 32 * b + i)), parts[b]);
+		parts[l] = vf_zero();
+		for (int i = 0; l < lanes->n && i < 32; i += LANES)
+			parts[l] = vf_max(vf_abs(vf_load(lanes->x[l] + i)), parts[l]);
 	}
 	top = vf_max_each(parts);
-	vf_store(inverse,
+	vf_store(lanes->inverse,
 			 vf_zero_unless_above(top, QUANTIZE_SMALLEST, vf_div(vf_set1(QUANTIZE_REACH), top)));
-	vf_store(scale,
-			 vf_zero_unless_above(top, QUANTIZE_SMALLEST, vf_div(top, vf_set1(QUANTIZE_REACH))));
+	return vf_zero_unless_above(top, QUANTIZE_SMALLEST, vf_div(top, vf_set1(QUANTIZE_REACH)));
 }
 
 /* Codes of one block. sums: what added over its lanes is the sum of columns 0 - 15 and 16 - 31. */
 SIMD_INLINE void
 block_quantize(const float *x, float inverse, int8_t *codes, vi sums[2])
 {
-	sums[0] = sums[1] = vi_zero();
 #pragma GCC unroll 4
 	for (int i = 0; i < 32; i += LANES)
 	{
@@ -284,54 +294,69 @@ block_quantize(const float *x, float inverse, int8_t *codes, vi sums[2])
 	}
 }
 
-/* LANES blocks of one token at a time, so that what a block needs once is one lane's work. */
 SIMD_INLINE void
-blocks_quantize(const Acts *acts, const float *x, int32_t n_blocks, size_t place, size_t stride)
+lanes_quantize(const Acts *acts, QuantizeLanes *lanes, size_t place)
 {
-	float inverse[LANES], scale[LANES], offset[LANES];
+	vf scale = scales_compute(lanes);
 	int32_t sum[2][LANES], sum32[LANES];
+	float scales[LANES], offset[LANES];
 	vi parts[2][LANES];
 	vi both;
 
-	scales_compute(x, n_blocks, inverse, scale);
-	for (int32_t b = 0; b < LANES; b++)
+	for (int l = 0; l < LANES; l++)
 	{
 		vi sums[2] = { vi_zero(), vi_zero() };
 
-		if (b < n_blocks)
-			block_quantize(x + 32 * b, inverse[b], acts->codes + 64 * (place + (size_t) b * stride),
+		if (l < lanes->n)
+			block_quantize(lanes->x[l], lanes->inverse[l], acts->codes + 64 * (place + (size_t) l),
 						   sums);
-		parts[0][b] = sums[0];
-		parts[1][b] = sums[1];
+		parts[0][l] = sums[0];
+		parts[1][l] = sums[1];
 	}
 	for (int half = 0; half < 2; half++)
 		vi_store(sum[half], vi_sum_each(parts[half]));
 	both = vi_add(vi_load(sum[0]), vi_load(sum[1]));
 	vi_store(sum32, both);
-	vf_store(offset, vf_mul(vf_load(scale), vf_from_int(both)));
-	for (int32_t b = 0; b < n_blocks; b++, place += stride)
+	vf_store(scales, scale);
+	vf_store(offset, vf_mul(scale, vf_from_int(both)));
+	for (int l = 0; l < lanes->n; l++)
 	{
-		acts->scale[place] = scale[b];
-		acts->sum[2 * place] = sum[0][b];
-		acts->sum[2 * place + 1] = sum[1][b];
-		acts->sum32[place] = sum32[b];
-		acts->offset[place] = offset[b];
+		acts->sum[2 * (place + (size_t) l)] = sum[0][l];
+		acts->sum[2 * (place + (size_t) l) + 1] = sum[1][l];
 	}
+	memcpy(acts->scale + place, scales, (size_t) lanes->n * sizeof(float));
+	memcpy(acts->sum32 + place, sum32, (size_t) lanes->n * sizeof(int32_t));
+	memcpy(acts->offset + place, offset, (size_t) lanes->n * sizeof(float));
 }
 
 SIMD_INLINE void
 quantize_acts_run(Acts *acts, int32_t first, int32_t n)
 {
-	int32_t n_blocks = acts->n_cols / 32;
+	size_t n_cols = (size_t) acts->n_cols;
 
-	for (int32_t t = first; t < first + n; t++)
+	for (int32_t tile = first; tile < first + n; tile += ACT_TILE_TOKENS)
 	{
-		const float *x = acts->f32 + (size_t) t * (size_t) acts->n_cols;
-		size_t stride = (size_t) acts_tile_tokens(acts, t);
-		size_t place = acts_place_of(acts, t, 0);
+		int32_t n_tokens = acts_tile_tokens(acts, tile);
+		int32_t n_places = n_tokens * (acts->n_cols / 32);
+		size_t place = acts_place_of(acts, tile, 0);
+		const float *x = acts->f32 + (size_t) tile * n_cols;
+		int32_t token = 0;
 
-		for (int32_t b = 0; b < n_blocks; b += LANES)
-			blocks_quantize(acts, x + 32 * (size_t) b, n_blocks - b < LANES ? n_blocks - b : LANES,
-							place + (size_t) b * stride, stride);
+		for (int32_t p = 0; p < n_places; p += LANES)
+		{
+			QuantizeLanes lanes = { .n = n_places - p < LANES ? n_places - p : LANES };
+
+			for (int l = 0; l < lanes.n; l++)
+			{
+				lanes.x[l] = x + (size_t) token * n_cols;
+				token++;
+				if (token == n_tokens)
+				{
+					token = 0;
+					x += 32;
+				}
+			}
+			lanes_quantize(acts, &lanes, place + (size_t) p);
+		}
 	}
 }

@@ -80,9 +80,7 @@ plans_alloc(CpuDevice *device, const DeviceLimits *limits)
 	if (n_positions > config->n_context)
 		n_positions = config->n_context;
 	device->thread_scratch_bytes =
-		(attention_scratch_bytes((int32_t) n_positions, config->n_heads / config->n_kv_heads,
-								 config->head_dim) +
-		 BUFFER_ALIGNMENT - 1) /
+		(attention_scratch_bytes((int32_t) n_positions, config->head_dim) + BUFFER_ALIGNMENT - 1) /
 		BUFFER_ALIGNMENT * BUFFER_ALIGNMENT;
 	device->thread_scratch = arena_alloc_aligned(
 		&device->arena, (size_t) pool_thread_count(device->pool) * device->thread_scratch_bytes,

@@ -2,15 +2,16 @@
  * cpu_device.h: the inside of the CPU device, for cpu_device.c (memory, the batch), cpu_layer.c
  * (all that multiplies weights) and cpu_attention.c.
  *
- * Each operation is a few jobs for the pool. A job's items are tokens, row groups of a matrix, or
- * pieces of attention; whoever computes an item computes it alone, so the number of threads changes
- * no result. A job of very few tokens is not worth waking anybody: it runs where it is.
+ * Each operation is a few jobs for the pool. A job's items are tokens, tiles of tokens, row groups
+ * of a matrix, or pieces of attention; whoever computes an item computes it alone, so the number of
+ * threads changes no result. A job of very few tokens is not worth waking anybody: it runs where it
+ * is.
  *
- *   qkv     norm + quantize (tokens)   q, k, v (row groups)   bias, norm, rotate, write (tokens)
+ *   qkv     norm + quantize (tiles)    q, k, v (row groups)   bias, norm, rotate, write (tokens)
  *   attend  sequence x KV head x tile of tokens
- *   merge   quantize (tokens)          o, residual (row groups)
- *   ffn     norm + quantize (tokens)   gate, up, swiglu (row groups)
- *           quantize (tokens)          down, residual (row groups)
+ *   merge   quantize (tiles)           o, residual (row groups)
+ *   ffn     norm + quantize (tiles)    gate, up, swiglu (row groups)
+ *           quantize (tiles)           down, residual (row groups)
  *   head    gather, norm, quantize     output (row groups)    finite? (rows)
  */
 #ifndef INFER_ENGINE_CPU_DEVICE_H

@@ -9,7 +9,7 @@
 #define FEW_TOKENS		4 /* jobs over so many tokens are done sooner than a thread wakes */
 #define CHUNKS_A_THREAD 4
 
-/* ---- inputs of matrices: norm and quantization, by token ---- */
+/* ---- inputs of matrices: norm and quantization, by tile of tokens ---- */
 
 typedef struct InputJob
 {
@@ -22,13 +22,17 @@ typedef struct InputJob
 } InputJob;
 
 static void
-input_rows(void *context, int32_t thread, int32_t first, int32_t n)
+input_tiles(void *context, int32_t thread, int32_t first, int32_t n)
 {
 	InputJob *job = context;
 	const Kernels *kernels = job->device->kernels;
 	size_t n_cols = (size_t) job->acts.n_cols;
 
 	(void) thread;
+	first *= ACT_TILE_TOKENS;
+	n *= ACT_TILE_TOKENS;
+	if (n > job->acts.n_tokens - first)
+		n = job->acts.n_tokens - first;
 	for (int32_t t = first; t < first + n && job->norm != NULL; t++)
 		kernels->rms_norm(job->from + (size_t) t * n_cols, job->norm, job->acts.n_cols,
 						  job->device->model->config.rms_eps, job->normed + (size_t) t * n_cols);
@@ -55,7 +59,7 @@ input_prepare(InputJob *job, int32_t n_tokens, int32_t n_cols, const PackedMatri
 		job->acts = (Acts){ .n_tokens = n_tokens,
 							.n_cols = n_cols,
 							.f32 = job->norm != NULL ? job->normed : job->from };
-	cpu_run(device, input_rows, job, n_tokens, FEW_TOKENS);
+	cpu_run(device, input_tiles, job, (n_tokens + ACT_TILE_TOKENS - 1) / ACT_TILE_TOKENS, 1);
 }
 
 /* ---- products, by row group ---- */
