@@ -80,7 +80,11 @@ dot_run(int64_t n)
 		for (int i = 0; i < CEILING_CHAINS; i++)
 		{
 			MAKE_OPAQUE(u);
-			acc[i] = vi_dot_small(acc[i], u, s);
+#ifdef SIMD_VNNI
+			acc[i] = vi_dot(acc[i], u, s);
+#else
+			acc[i] = vi_add(acc[i], vi_pairs_join(vi_pairs(u, s), 1));
+#endif
 		}
 	}
 	for (int i = 0; i < CEILING_CHAINS; i++)

@@ -9,45 +9,102 @@
  */
 #include "kernels/cpu/group_template.h"
 
-SIMD_INLINE vi
-dot_add(vi acc, vi codes, const int8_t *q, PackedScheme scheme)
-{
-	return scheme == SCHEME_BYTE ? vi_dot_wide(acc, codes, vi_broadcast4(q))
-								 : vi_dot_small(acc, codes, vi_broadcast4(q));
-}
-
 /*
- * Tokens whose dots are computed in turns. A byte-dot instruction adds to its own result, so one
- * token alone waits five cycles for each; eight keep the machine busy and still fit the registers.
- * Without the instruction there is no such chain, and half the registers.
+ * codes_dot(codes, n_vectors, acts, n, n_bits, dots): for each of n tokens (at most DOT_TOKENS) and
+ * n_vectors vectors of 4 columns, 128 times the dot with the high bytes plus the one with the low
+ * bytes. n_bits: how many bits a code has. acts: of the first token; the next is 64 bytes further.
  */
 #ifdef SIMD_VNNI
-#	define DOT_TOKENS 8
-#else
-#	define DOT_TOKENS 1
-#endif
 
-/* For each of n tokens and n_vectors vectors of 4 columns: 128 times the dot with the high bytes
- * plus the one with the low bytes. acts: of the first token; the next is 64 bytes further. */
+/*
+ * A byte-dot instruction adds to its own result, so one token alone waits five cycles for each;
+ * eight in turns keep the machine busy and still fit the registers.
+ */
+#	define DOT_TOKENS 8
+#	define DOT_SPLIT  0
+
 SIMD_INLINE void
-codes_dot(const vi *codes, int n_vectors, const int8_t *acts, int n, PackedScheme scheme, vi *dots)
+codes_dot(const vi *codes, int n_vectors, const int8_t *acts, int n, int n_bits, vi *dots)
 {
-#pragma GCC unroll 8
+	(void) n_bits;
+#	pragma GCC unroll 8
 	for (int t = 0; t < n; t++)
 		dots[t] = vi_zero();
-#pragma GCC unroll 8
+#	pragma GCC unroll 8
 	for (int k = 0; k < n_vectors; k++)
-#pragma GCC unroll 8
+#	pragma GCC unroll 8
 		for (int t = 0; t < n; t++)
-			dots[t] = dot_add(dots[t], codes[k], acts + 64 * t + 4 * k, scheme);
-#pragma GCC unroll 8
+			dots[t] = vi_dot(dots[t], codes[k], vi_broadcast4(acts + 64 * t + 4 * k));
+#	pragma GCC unroll 8
 	for (int t = 0; t < n; t++)
 		dots[t] = vi_up7(dots[t]);
-#pragma GCC unroll 8
+#	pragma GCC unroll 8
 	for (int k = 0; k < n_vectors; k++)
-#pragma GCC unroll 8
+#	pragma GCC unroll 8
 		for (int t = 0; t < n; t++)
-			dots[t] = dot_add(dots[t], codes[k], acts + 64 * t + 32 + 4 * k, scheme);
+			dots[t] = vi_dot(dots[t], codes[k], vi_broadcast4(acts + 64 * t + 32 + 4 * k));
+}
+
+#else
+
+/*
+ * Byte products are added in pairs to 16 bits, and these as long as they fit: two products of a
+ * code and 127 eight times for codes of four bits, four times for five, twice for six. Codes of
+ * eight bits would not fit once: they are split into two of four.
+ */
+#	define DOT_TOKENS		  1
+#	define DOT_SPLIT		  1
+#	define DOT_PAIRS(n_bits) ((n_bits) == 4 ? 8 : (n_bits) == 5 ? 4 : 2)
+
+/* factor times the dot of n_vectors vectors. */
+SIMD_INLINE vi
+plane_dot(const vi *codes, int n_vectors, const int8_t *acts, int n_bits, int factor)
+{
+	vi dot = vi_zero();
+
+#	pragma GCC unroll 4
+	for (int first = 0; first < n_vectors; first += DOT_PAIRS(n_bits))
+	{
+		const int end =
+			first + DOT_PAIRS(n_bits) < n_vectors ? first + DOT_PAIRS(n_bits) : n_vectors;
+		vi pairs = vi_pairs(codes[first], vi_broadcast4(acts + 4 * first));
+
+#	pragma GCC unroll 8
+		for (int k = first + 1; k < end; k++)
+			pairs = vi_add16(pairs, vi_pairs(codes[k], vi_broadcast4(acts + 4 * k)));
+		dot = vi_add(dot, vi_pairs_join(pairs, factor));
+	}
+	return dot;
+}
+
+SIMD_INLINE void
+codes_dot(const vi *codes, int n_vectors, const int8_t *acts, int n, int n_bits, vi *dots)
+{
+	(void) n;
+	if (n_bits < 8)
+	{
+		dots[0] = vi_add(plane_dot(codes, n_vectors, acts, n_bits, 128),
+						 plane_dot(codes, n_vectors, acts + 32, n_bits, 1));
+		return;
+	}
+	dots[0] = vi_add(vi_add(plane_dot(codes, n_vectors, acts, 4, 128),
+							plane_dot(codes, n_vectors, acts + 32, 4, 1)),
+					 vi_add(plane_dot(codes + 8, n_vectors, acts, 4, 128 * 16),
+							plane_dot(codes + 8, n_vectors, acts + 32, 4, 16)));
+}
+
+#endif
+
+/* Eight vectors of eight-bit codes become their low halves, and behind them the high ones. */
+SIMD_INLINE void
+codes_split(vi codes[16])
+{
+#pragma GCC unroll 8
+	for (int k = 0; k < 8; k++)
+	{
+		codes[8 + k] = vi_bits(codes[k], 4, 0x0f, 0);
+		codes[k] = vi_bits(codes[k], 0, 0x0f, 0);
+	}
 }
 
 /*
@@ -55,23 +112,23 @@ codes_dot(const vi *codes, int n_vectors, const int8_t *acts, int n, PackedSchem
  * type has whole scales per 16 columns, multiplied with them.
  */
 SIMD_INLINE void
-sub_block_dot(const SubScales *scales, const vi codes[8], const Acts *acts, size_t place, int n,
-			  PackedScheme scheme, int n_scales, int zero, vi *dots)
+sub_block_dot(const SubScales *scales, const vi *codes, const Acts *acts, size_t place, int n,
+			  int n_bits, int n_scales, int zero, vi *dots)
 {
 	const int8_t *at = acts->codes + 64 * place;
 	vi second[DOT_TOKENS];
 
 	if (n_scales != 2)
 	{
-		codes_dot(codes, 8, at, n, scheme, dots);
+		codes_dot(codes, 8, at, n, n_bits, dots);
 #pragma GCC unroll 8
 		for (int t = 0; t < n && zero != 0; t++)
 			dots[t] =
 				vi_sub(dots[t], vi_mul_power2(vi_set1(acts->sum32[place + (size_t) t]), zero));
 		return;
 	}
-	codes_dot(codes, 4, at, n, scheme, dots);
-	codes_dot(codes + 4, 4, at + 16, n, scheme, second);
+	codes_dot(codes, 4, at, n, n_bits, dots);
+	codes_dot(codes + 4, 4, at + 16, n, n_bits, second);
 #pragma GCC unroll 8
 	for (int t = 0; t < n; t++)
 	{
@@ -92,6 +149,7 @@ quantized_tile(const HalfGroup *half, const Acts *acts, int32_t token, int n, Pa
 	size_t step_bytes = (scheme == SCHEME_BYTE ? 512 : 256) + 64 * (size_t) n_high + 64;
 	size_t stride = (size_t) acts_tile_tokens(acts, token);
 	size_t place = acts_place_of(acts, token, 0);
+	const int n_bits = scheme == SCHEME_BYTE ? 8 : 4 + n_high;
 	vf acc[8];
 
 #pragma GCC unroll 8
@@ -102,9 +160,11 @@ quantized_tile(const HalfGroup *half, const Acts *acts, int32_t token, int n, Pa
 		const float *act_scale = acts->scale + place;
 		const float *offset = acts->offset + place;
 		SubScales scales = scales_load(half, s, n_scales, min);
-		vi codes[8];
+		vi codes[16]; /* eight, or the halves of eight */
 
 		codes_unpack(half, (int32_t) s, scheme, n_high, codes);
+		if (scheme == SCHEME_BYTE && DOT_SPLIT)
+			codes_split(codes);
 		group_prefetch(half, token, s * step_bytes, step_bytes);
 #pragma GCC unroll 8
 		for (int first = 0; first < n; first += DOT_TOKENS)
@@ -112,7 +172,7 @@ quantized_tile(const HalfGroup *half, const Acts *acts, int32_t token, int n, Pa
 			int n_dots = n - first < DOT_TOKENS ? n - first : DOT_TOKENS;
 			vi dots[DOT_TOKENS];
 
-			sub_block_dot(&scales, codes, acts, place + (size_t) first, n_dots, scheme, n_scales,
+			sub_block_dot(&scales, codes, acts, place + (size_t) first, n_dots, n_bits, n_scales,
 						  zero, dots);
 #pragma GCC unroll 8
 			for (int t = first; t < first + n_dots; t++)

@@ -298,25 +298,24 @@ vi_broadcast4(const int8_t *p)
 	return _mm256_set1_epi32(bytes);
 }
 
-/* acc + sum of u[i] * s[i] over the 4 bytes of each lane, exact; u < 128 */
+/* u[i] * s[i] of unsigned and signed bytes, neighbours added to int16: u < 128, or it saturates. */
 SIMD_INLINE vi
-vi_dot_small(vi acc, vi u, vi s)
+vi_pairs(vi u, vi s)
 {
-	return _mm256_add_epi32(acc,
-							_mm256_madd_epi16(_mm256_maddubs_epi16(u, s), _mm256_set1_epi16(1)));
+	return _mm256_maddubs_epi16(u, s);
 }
 
-/* the same for any u: maddubs would saturate, so bytes are widened first */
 SIMD_INLINE vi
-vi_dot_wide(vi acc, vi u, vi s)
+vi_add16(vi a, vi b)
 {
-	vi u_even = _mm256_and_si256(u, _mm256_set1_epi16(0xff));
-	vi u_odd = _mm256_srli_epi16(u, 8);
-	vi s_even = _mm256_srai_epi16(_mm256_slli_epi16(s, 8), 8);
-	vi s_odd = _mm256_srai_epi16(s, 8);
+	return _mm256_add_epi16(a, b);
+}
 
-	return _mm256_add_epi32(
-		acc, _mm256_add_epi32(_mm256_madd_epi16(u_even, s_even), _mm256_madd_epi16(u_odd, s_odd)));
+/* Neighbouring int16 added to int32, times a factor. */
+SIMD_INLINE vi
+vi_pairs_join(vi pairs, int factor)
+{
+	return _mm256_madd_epi16(pairs, _mm256_set1_epi16((short) factor));
 }
 
 SIMD_INLINE void

@@ -298,34 +298,34 @@ vi_broadcast4(const int8_t *p)
 	return _mm512_set1_epi32(bytes);
 }
 
-/* acc + sum of u[i] * s[i] over the 4 bytes of each lane, exact; u < 128 */
+/* u[i] * s[i] of unsigned and signed bytes, neighbours added to int16: u < 128, or it saturates. */
 SIMD_INLINE vi
-vi_dot_small(vi acc, vi u, vi s)
+vi_pairs(vi u, vi s)
 {
-#ifdef SIMD_VNNI
-	return _mm512_dpbusd_epi32(acc, u, s);
-#else
-	return _mm512_add_epi32(acc,
-							_mm512_madd_epi16(_mm512_maddubs_epi16(u, s), _mm512_set1_epi16(1)));
-#endif
+	return _mm512_maddubs_epi16(u, s);
 }
 
-/* the same for any u: without VNNI maddubs would saturate, so bytes are widened first */
 SIMD_INLINE vi
-vi_dot_wide(vi acc, vi u, vi s)
+vi_add16(vi a, vi b)
 {
-#ifdef SIMD_VNNI
-	return _mm512_dpbusd_epi32(acc, u, s);
-#else
-	vi u_even = _mm512_and_si512(u, _mm512_set1_epi16(0xff));
-	vi u_odd = _mm512_srli_epi16(u, 8);
-	vi s_even = _mm512_srai_epi16(_mm512_slli_epi16(s, 8), 8);
-	vi s_odd = _mm512_srai_epi16(s, 8);
-
-	return _mm512_add_epi32(
-		acc, _mm512_add_epi32(_mm512_madd_epi16(u_even, s_even), _mm512_madd_epi16(u_odd, s_odd)));
-#endif
+	return _mm512_add_epi16(a, b);
 }
+
+/* Neighbouring int16 added to int32, times a factor. */
+SIMD_INLINE vi
+vi_pairs_join(vi pairs, int factor)
+{
+	return _mm512_madd_epi16(pairs, _mm512_set1_epi16((short) factor));
+}
+
+#ifdef SIMD_VNNI
+/* acc + sum of u[i] * s[i] over the 4 bytes of each lane, exact */
+SIMD_INLINE vi
+vi_dot(vi acc, vi u, vi s)
+{
+	return _mm512_dpbusd_epi32(acc, u, s);
+}
+#endif
 
 SIMD_INLINE void
 vi_store(void *p, vi a)

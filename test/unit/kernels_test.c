@@ -284,6 +284,63 @@ matmul_is_close_to_the_product_of_the_values(void **state)
 	}
 }
 
+/* All bits of all codes set, and activations as large as they get: sums in 16 bits come closest to
+ * overflowing. */
+static void
+largest_codes_are_equal_in_every_variant(void **state)
+{
+	static const struct
+	{
+		uint32_t type;
+		size_t block_bytes;
+		size_t half_at[2]; /* where a block has its scale, and its minimum */
+	} formats[] = {
+		{ BLOCK_Q4_0, sizeof(BlockQ4_0), { 0, 0 } },
+		{ BLOCK_Q4_1, sizeof(BlockQ4_1), { 0, 2 } },
+		{ BLOCK_Q5_0, sizeof(BlockQ5_0), { 0, 0 } },
+		{ BLOCK_Q5_1, sizeof(BlockQ5_1), { 0, 2 } },
+		{ BLOCK_Q8_0, sizeof(BlockQ8_0), { 0, 0 } },
+		{ BLOCK_Q4_K, sizeof(BlockQ4_K), { 0, 2 } },
+		{ BLOCK_Q5_K, sizeof(BlockQ5_K), { 0, 2 } },
+		{ BLOCK_Q6_K, sizeof(BlockQ6_K), { offsetof(BlockQ6_K, d), offsetof(BlockQ6_K, d) } },
+	};
+	static const uint8_t fills[] = { 0xff, 0x7f, 0x80, 0x00 };
+	const int32_t n_rows = 16, n_cols = 512, n_tokens = 2;
+	const uint16_t one = 0x3c00;
+	Kernels all[KERNEL_N_ISAS];
+	Kernels ref = reference();
+	int n_variants = variants(all);
+	float x[2 * 512], expected[2 * 19], got[2 * 19];
+
+	(void) state;
+	for (int32_t i = 0; i < n_cols; i++)
+	{
+		x[i] = 1.0f;
+		x[n_cols + i] = -1.0f;
+	}
+	for (size_t f = 0; f < sizeof(formats) / sizeof(formats[0]) * sizeof(fills); f++)
+	{
+		uint32_t type = formats[f / sizeof(fills)].type;
+		size_t n_bytes = row_bytes(type, n_cols) * (size_t) n_rows;
+		char *rows = malloc(n_bytes);
+		PackedMatrix m;
+
+		memset(rows, fills[f % sizeof(fills)], n_bytes);
+		for (size_t b = 0; b < n_bytes; b += formats[f / sizeof(fills)].block_bytes)
+			for (int h = 0; h < 2; h++)
+				memcpy(rows + b + formats[f / sizeof(fills)].half_at[h], &one, sizeof(one));
+		m = pack(type, rows, n_rows, n_cols);
+		multiply(&ref, &m, x, n_tokens, expected);
+		for (int v = 0; v < n_variants; v++)
+		{
+			multiply(&all[v], &m, x, n_tokens, got);
+			assert_memory_equal(got, expected, sizeof(got));
+		}
+		free((void *) m.data);
+		free(rows);
+	}
+}
+
 static void
 quantized_activations_are_equal_in_every_variant(void **state)
 {
@@ -652,6 +709,7 @@ main(void)
 		cmocka_unit_test(packed_rows_give_back_what_the_file_says),
 		cmocka_unit_test(matmul_is_equal_in_every_variant_and_at_every_number_of_tokens),
 		cmocka_unit_test(matmul_is_close_to_the_product_of_the_values),
+		cmocka_unit_test(largest_codes_are_equal_in_every_variant),
 		cmocka_unit_test(quantized_activations_are_equal_in_every_variant),
 		cmocka_unit_test(vector_operations_are_equal_in_every_variant),
 		cmocka_unit_test(argmax_takes_the_first_of_equals_and_never_nan),
