@@ -5,7 +5,8 @@
  *
  * A tile is LANES rows by N tokens. Its weights are unpacked once and used for all N; larger
  * batches run through the same group tile after tile, while the group (a few kB) stays in the L1
- * cache.
+ * cache. (The other order, all groups of a chunk for one tile of tokens, was 10 % slower for a
+ * prompt of 512 tokens and no faster for 32.)
  */
 #include "kernels/cpu/group_template.h"
 
@@ -224,14 +225,10 @@ float_tile(const HalfGroup *half, const Acts *acts, int32_t token, int n, uint32
 		lanes_store(acc[t], half->n_lanes, out + (token + t) * out_stride);
 }
 
-/* All tokens of one half group, in tiles of 8, 4, 2 and 1 that lie in one tile of activations each.
- * TILE(n) is a tile of constant width. */
-#define TILES_RUN(TILE)                                                                            \
-	for (int32_t token = 0; token < acts->n_tokens;)                                               \
+/* n tokens, which is 8, 4, 2 or 1. TILE(n) is a tile of constant width. */
+#define TILE_RUN(TILE)                                                                             \
+	do                                                                                             \
 	{                                                                                              \
-		int32_t left = acts_tile_tokens(acts, token) - token % ACT_TILE_TOKENS;                    \
-		int n = left >= 8 ? 8 : left >= 4 ? 4 : left >= 2 ? 2 : 1;                                 \
-                                                                                                   \
 		if (n == 8)                                                                                \
 			TILE(8);                                                                               \
 		else if (n == 4)                                                                           \
@@ -240,8 +237,7 @@ float_tile(const HalfGroup *half, const Acts *acts, int32_t token, int n, uint32
 			TILE(2);                                                                               \
 		else                                                                                       \
 			TILE(1);                                                                               \
-		token += n;                                                                                \
-	}
+	} while (0)
 
 /* clang-format off */
 #define q4_0_tile(n) quantized_tile(half, acts, token, n, SCHEME_NIBBLE, 0, 0, MIN_NONE, 8,   out, out_stride)
@@ -257,12 +253,14 @@ float_tile(const HalfGroup *half, const Acts *acts, int32_t token, int n, uint32
 #define bf16_tile(n) float_tile(half, acts, token, n, BLOCK_BF16, out, out_stride)
 /* clang-format on */
 
-typedef void (*HalfMatmul)(const HalfGroup *half, const Acts *acts, float *out, int64_t out_stride);
+typedef void (*HalfMatmul)(const HalfGroup *half, const Acts *acts, int32_t token, int n,
+						   float *out, int64_t out_stride);
 
 #define HALF_MATMUL(name)                                                                          \
-	static void name(const HalfGroup *half, const Acts *acts, float *out, int64_t out_stride)      \
+	static void name(const HalfGroup *half, const Acts *acts, int32_t token, int n, float *out,    \
+					 int64_t out_stride)                                                           \
 	{                                                                                              \
-		TILES_RUN(name##_tile)                                                                     \
+		TILE_RUN(name##_tile);                                                                     \
 	}
 
 HALF_MATMUL(q4_0)
@@ -296,6 +294,21 @@ half_matmul_find(uint32_t type)
 	return NULL;
 }
 
+/* Tokens in tiles of 8, 4, 2 and 1, each within one tile of activations. */
+SIMD_INLINE void
+half_run(HalfMatmul run, const HalfGroup *half, const Acts *acts, float *out, int64_t out_stride)
+{
+	int n;
+
+	for (int32_t token = 0; token < acts->n_tokens; token += n)
+	{
+		int32_t left = acts_tile_tokens(acts, token) - token % ACT_TILE_TOKENS;
+
+		n = left >= 8 ? 8 : left >= 4 ? 4 : left >= 2 ? 2 : 1;
+		run(half, acts, token, n, out, out_stride);
+	}
+}
+
 SIMD_INLINE void
 matmul_run(const PackedMatrix *m, const Acts *acts, int32_t first_group, int32_t n_groups,
 		   float *out, int64_t out_stride)
@@ -315,7 +328,7 @@ matmul_run(const PackedMatrix *m, const Acts *acts, int32_t first_group, int32_t
 			half.next = h == 0 ? half.group + half.planes.group_bytes : NULL;
 			half.n_lanes = m->n_rows - row < LANES ? m->n_rows - row : LANES;
 			if (half.n_lanes > 0)
-				run(&half, acts, out + row, out_stride);
+				half_run(run, &half, acts, out + row, out_stride);
 		}
 	}
 }

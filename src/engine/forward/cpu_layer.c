@@ -70,13 +70,13 @@ group_count(const PackedMatrix *matrix)
 	return (matrix->n_rows + KERNEL_ROW_GROUP - 1) / KERNEL_ROW_GROUP;
 }
 
-/* Rows of a group that the matrix really has. */
+/* Rows of groups [first, first + n) that the matrix really has. */
 static int32_t
-group_rows(const PackedMatrix *matrix, int32_t group)
+rows_of_groups(const PackedMatrix *matrix, int32_t first, int32_t n)
 {
-	int32_t left = matrix->n_rows - group * KERNEL_ROW_GROUP;
+	int32_t left = matrix->n_rows - first * KERNEL_ROW_GROUP;
 
-	return left < KERNEL_ROW_GROUP ? left : KERNEL_ROW_GROUP;
+	return left < n * KERNEL_ROW_GROUP ? left : n * KERNEL_ROW_GROUP;
 }
 
 static void
@@ -109,16 +109,13 @@ product_groups(const ProductsJob *job, const Product *product, int32_t first, in
 {
 	const PackedMatrix *matrix = product->matrix;
 	int32_t row = first * KERNEL_ROW_GROUP;
-	int32_t end = (first + n) * KERNEL_ROW_GROUP;
 
 	job->kernels->matmul(matrix, job->acts, first, n, product->out, matrix->n_rows);
 	if (product->bias == NULL)
 		return;
-	if (end > matrix->n_rows)
-		end = matrix->n_rows;
 	for (int32_t t = 0; t < job->acts->n_tokens; t++)
 		job->kernels->add(product->out + (size_t) t * (size_t) matrix->n_rows + row,
-						  product->bias + row, end - row);
+						  product->bias + row, rows_of_groups(matrix, first, n));
 }
 
 static void
@@ -171,17 +168,15 @@ residual_groups(void *context, int32_t thread, int32_t first, int32_t n)
 	CpuDevice *device = job->device;
 	int32_t n_rows = job->matrix->n_rows;
 	int32_t row = first * KERNEL_ROW_GROUP;
-	int32_t end = (first + n) * KERNEL_ROW_GROUP;
 
 	(void) thread;
 	device->kernels->matmul(job->matrix, job->acts, first, n, device->added, n_rows);
-	if (end > n_rows)
-		end = n_rows;
 	for (int32_t t = 0; t < job->acts->n_tokens; t++)
 	{
 		size_t at = (size_t) t * (size_t) n_rows + (size_t) row;
 
-		device->kernels->add(device->x + at, device->added + at, end - row);
+		device->kernels->add(device->x + at, device->added + at,
+							 rows_of_groups(job->matrix, first, n));
 	}
 }
 
@@ -302,27 +297,24 @@ typedef struct GateJob
 	const LayerWeights *weights;
 } GateJob;
 
-/* gate = silu(gate) * up, group by group while both are in the cache. */
+/* gate = silu(gate) * up, a few groups at a time while both are in the cache. */
 static void
 gate_groups(void *context, int32_t thread, int32_t first, int32_t n)
 {
 	const GateJob *job = context;
 	CpuDevice *device = job->device;
 	int32_t n_ff = device->model->config.n_ff;
+	int32_t row = first * KERNEL_ROW_GROUP;
+	int32_t n_rows = rows_of_groups(&job->weights->gate, first, n);
 
 	(void) thread;
-	for (int32_t g = first; g < first + n; g++)
+	device->kernels->matmul(&job->weights->gate, job->acts, first, n, device->gate, n_ff);
+	device->kernels->matmul(&job->weights->up, job->acts, first, n, device->up, n_ff);
+	for (int32_t t = 0; t < job->acts->n_tokens; t++)
 	{
-		int32_t n_rows = group_rows(&job->weights->gate, g);
+		size_t at = (size_t) t * (size_t) n_ff + (size_t) row;
 
-		device->kernels->matmul(&job->weights->gate, job->acts, g, 1, device->gate, n_ff);
-		device->kernels->matmul(&job->weights->up, job->acts, g, 1, device->up, n_ff);
-		for (int32_t t = 0; t < job->acts->n_tokens; t++)
-		{
-			size_t at = (size_t) t * (size_t) n_ff + (size_t) g * KERNEL_ROW_GROUP;
-
-			device->kernels->swiglu(device->gate + at, device->up + at, n_rows, device->gate + at);
-		}
+		device->kernels->swiglu(device->gate + at, device->up + at, n_rows, device->gate + at);
 	}
 }
 
