@@ -68,11 +68,50 @@ ids_to_json(const int32_t *ids, size_t n_ids)
 	return array;
 }
 
+/*
+ * Characters that JSON lets stand in a string although many readers (Python's splitlines, for one)
+ * take them for the end of a line: NEL, LINE SEPARATOR, PARAGRAPH SEPARATOR.
+ */
+static const struct
+{
+	const char *utf8;
+	const char *escape;
+} line_ends[] = { { "\xc2\x85", "\\u0085" },
+				  { "\xe2\x80\xa8", "\\u2028" },
+				  { "\xe2\x80\xa9", "\\u2029" } };
+
+/* Length of the line end that text begins with, written as its escape; 0 when there is none. */
+static size_t
+line_end_print(const char *text)
+{
+	for (size_t i = 0; i < sizeof(line_ends) / sizeof(line_ends[0]); i++)
+	{
+		size_t n = strlen(line_ends[i].utf8);
+
+		if (strncmp(text, line_ends[i].utf8, n) == 0)
+		{
+			fputs(line_ends[i].escape, stdout);
+			return n;
+		}
+	}
+	return 0;
+}
+
 bool
 json_print(json_t *json)
 {
 	char *text = json_dumps(json, JSON_ENCODE_ANY | JSON_COMPACT);
-	bool done = text != NULL && puts(text) >= 0;
+	bool done;
+
+	for (const char *at = text; at != NULL && *at != '\0';)
+	{
+		size_t n = line_end_print(at);
+
+		if (n == 0)
+			putchar(*at++);
+		at += n;
+	}
+	done = text != NULL && putchar('\n') != EOF;
 
 	free(text);
 	json_decref(json);
