@@ -148,6 +148,11 @@ typedef enum BatchBound
 /* ---- rules.c, joins.c, bounds.c ---- */
 
 extern Plan *batch_rule(PlanRewrite *rewrite, Plan *node);
+extern Plan *sub_select_rule(PlanRewrite *rewrite, Plan *node);
+extern Plan *single_row_rule(PlanRewrite *rewrite, Plan *node);
+extern Plan *inner_pipeline_rule(PlanRewrite *rewrite, Plan *node);
+extern Plan *append_rule(PlanRewrite *rewrite, Plan *node);
+extern Plan *limit_rule(PlanRewrite *rewrite, Plan *node);
 extern void bounds_assign(PlannedStmt *statement);
 
 /* ---- batch_scan.c, explain.c ---- */

@@ -36,6 +36,18 @@ column_var(Index varno, int index, const Expr *expression)
 				   exprCollation(node), 0);
 }
 
+/* Columns are told apart by number: what else a Var carries differs with how it came about. */
+static bool
+is_same_column(const Node *a, const Node *b)
+{
+	const Var *x = (const Var *) a;
+	const Var *y = (const Var *) b;
+
+	if (!IsA(a, Var) || !IsA(b, Var))
+		return equal(a, b);
+	return x->varno == y->varno && x->varattno == y->varattno && x->varlevelsup == y->varlevelsup;
+}
+
 static Node *
 translate(Node *node, void *argument)
 {
@@ -57,7 +69,7 @@ translate(Node *node, void *argument)
 	{
 		foreach (cell, context->columns)
 		{
-			if (equal(lfirst(cell), node))
+			if (is_same_column(lfirst(cell), node))
 				return (Node *) column_var(context->varno, foreach_current_index(cell),
 										   (Expr *) node);
 		}

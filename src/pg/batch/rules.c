@@ -275,8 +275,12 @@ below_rule(PlanRewrite *rewrite, Plan *node)
 Plan *
 batch_rule(PlanRewrite *rewrite, Plan *node)
 {
-	static const PlanRule above[] = { join_qual_rule, qual_rule, target_list_rule };
+	static const PlanRule above[] = { inner_pipeline_rule, single_row_rule, join_qual_rule,
+									  qual_rule, target_list_rule };
 
+	node = sub_select_rule(rewrite, node);
+	node = append_rule(rewrite, node);
+	node = limit_rule(rewrite, node);
 	while (below_rule(rewrite, node))
 		;
 	if (!node_projects(node))
