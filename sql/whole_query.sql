@@ -59,6 +59,17 @@ SELECT infer_generate(CASE WHEN id = 4 THEN repeat('word ', 20000) ELSE body END
 \set VERBOSITY default
 SELECT count(infer_generate(CASE WHEN id = 4 THEN repeat('word ', 20000) ELSE body END, on_error => 'null')) FROM docs;
 EXPLAIN (COSTS OFF) SELECT id, infer_generate(body, 'm', 's', 1, 0, 1, 1, 1, '{}', 'null', '{}') FROM docs WHERE id > 3;
+-- what still goes row by row says so, once a statement
+SET infer.max_tokens = 1;
+DO $$
+DECLARE
+	answer text;
+BEGIN
+	FOR i IN 1 .. 70 LOOP
+		answer := infer_generate('Say ' || i);
+	END LOOP;
+END $$;
+SELECT count(infer_generate('Say ' || g)) FROM generate_series(1, 40) g;
 -- the privilege is checked in the node too
 CREATE ROLE regress_infer_batch;
 GRANT SELECT ON docs TO regress_infer_batch;

@@ -3,10 +3,14 @@
  */
 #include "postgres.h"
 
+#include "access/xact.h"
 #include "fmgr.h"
 #include "funcapi.h"
 #include "pg/call.h"
 #include "pg/compat.h"
+#include "pg/settings.h"
+
+#define ROW_BY_ROW_CALLS 32 /* of one statement, before it is told */
 
 INFER_FUNCTION(infer_generate);
 INFER_FUNCTION(infer_generate_detail);
@@ -28,6 +32,34 @@ text_answer(FunctionCallInfo fcinfo, const Call *call)
 	return answer;
 }
 
+/*
+ * Calls that no Infer Batch node took over come here one by one. Most statements have one or two;
+ * one with many is told, once, how to ask for them together. Statements are told apart by when
+ * they began, as the client sees them: the loops of a function belong to the call of the function.
+ */
+static void
+row_by_row_note(void)
+{
+	static TimestampTz statement = 0;
+	static int n_calls = 0;
+	TimestampTz now = GetCurrentStatementStartTimestamp();
+
+	if (now != statement)
+		n_calls = 0;
+	statement = now;
+	n_calls++;
+	if (n_calls != ROW_BY_ROW_CALLS || !setting_batch)
+		return;
+	ereport(
+		NOTICE,
+		(errmsg("this statement asks the model row by row"),
+		 errdetail("It has made %d calls so far, each after the answer to the one before.",
+				   n_calls),
+		 errhint("Write the call into a query over the rows (SELECT, WHERE, UPDATE, INSERT ... "
+				 "SELECT), not into RETURNING, a list of VALUES, an ON CONFLICT or MERGE "
+				 "action or a PL/pgSQL expression: then all rows are in the engine together.")));
+}
+
 Datum
 infer_generate(PG_FUNCTION_ARGS)
 {
@@ -37,6 +69,7 @@ infer_generate(PG_FUNCTION_ARGS)
 	call_args_collect(fcinfo, true, args);
 	if (!call_has_request(args))
 		PG_RETURN_NULL();
+	row_by_row_note();
 	call_prepare(INFER_KIND_GENERATE, args, &call);
 	return text_answer(fcinfo, &call);
 }
@@ -50,6 +83,7 @@ infer_chat(PG_FUNCTION_ARGS)
 	call_args_collect(fcinfo, false, args);
 	if (!call_has_request(args))
 		PG_RETURN_NULL();
+	row_by_row_note();
 	call_prepare(INFER_KIND_CHAT, args, &call);
 	return text_answer(fcinfo, &call);
 }
@@ -81,6 +115,7 @@ infer_generate_detail(PG_FUNCTION_ARGS)
 	call_args_collect(fcinfo, true, args);
 	if (!call_has_request(args))
 		PG_RETURN_NULL();
+	row_by_row_note();
 	call_prepare(INFER_KIND_GENERATE, args, &call);
 	r = call_submit(CurrentMemoryContext, &call, 0);
 	request_wait(r);
