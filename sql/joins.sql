@@ -35,6 +35,7 @@ END $$;
 SELECT * FROM batch_compare($$ SELECT d.id, s.g FROM docs d, LATERAL (SELECT infer_generate(d.body) AS g) s $$);
 SELECT * FROM batch_compare($$ SELECT d.id, s.g || s.g FROM docs d LEFT JOIN LATERAL (SELECT infer_generate(d.body) AS g) s ON true $$);
 SELECT * FROM batch_compare($$ SELECT d.id, g FROM docs d, infer_generate(d.body) AS g $$);
+SELECT * FROM batch_compare($$ SELECT d.id, a.output, a.prompt_tokens FROM docs d, infer_generate_detail(d.body) AS a $$);
 SELECT * FROM batch_compare($$ SELECT d.id, s.g FROM docs d, LATERAL (SELECT infer_generate(d.body) AS g) s WHERE s.g LIKE '%e%' $$);
 SELECT * FROM batch_compare($$ SELECT d.id, s.g FROM docs d, LATERAL (SELECT CASE WHEN d.id < 5 THEN infer_generate(d.body) END AS g) s $$);
 SELECT * FROM batch_compare($$ SELECT d.id, s.g FROM docs d, LATERAL (SELECT infer_generate('Repeat ' || d.id || ': ' || infer_generate(d.body)) AS g) s WHERE d.id < 4 $$);

@@ -11,6 +11,7 @@
 #include "batch.h"
 
 #include "catalog/pg_proc.h"
+#include "catalog/pg_type.h"
 #include "nodes/makefuncs.h"
 #include "nodes/nodeFuncs.h"
 #include "utils/lsyscache.h"
@@ -212,29 +213,44 @@ sub_select_rule(PlanRewrite *rewrite, Plan *node)
  * one with a filter: one row, or none.
  */
 
-/* A function scan of one plain call: its only column is the call. */
+/* Column `var` of a function that returns rows, of the one call. */
+static Expr *
+field_of(Expr *call, const Var *var)
+{
+	FieldSelect *field = makeNode(FieldSelect);
+
+	field->arg = call;
+	field->fieldnum = var->varattno;
+	field->resulttype = var->vartype;
+	field->resulttypmod = var->vartypmod;
+	field->resultcollid = var->varcollid;
+	return (Expr *) field;
+}
+
+/* A function scan of one plain call: its columns are the call, or fields of the row it returns. */
 static bool
 function_expressions(const FunctionScan *scan, List *nest_params, List **expressions)
 {
 	const RangeTblFunction *function = linitial(scan->functions);
 	RebuildContext params = { 0, NIL, nest_params };
-	RebuildContext context = { scan->scan.scanrelid, NIL, NIL };
+	Expr *call;
 	ListCell *cell;
 
 	if (list_length(scan->functions) != 1 || scan->funcordinality ||
-		!IsA(function->funcexpr, FuncExpr) || ((FuncExpr *) function->funcexpr)->funcretset ||
-		function->funccolcount != 1)
+		!IsA(function->funcexpr, FuncExpr) || ((FuncExpr *) function->funcexpr)->funcretset)
 		return false;
+	call = (Expr *) rebuild(function->funcexpr, &params);
 	foreach (cell, scan->scan.plan.targetlist)
 	{
-		Node *column = (Node *) ((TargetEntry *) lfirst(cell))->expr;
+		const Var *column = (const Var *) ((TargetEntry *) lfirst(cell))->expr;
+		Oid type = exprType((Node *) call);
 
-		if (!IsA(column, Var) || ((Var *) column)->varattno != 1)
+		if (!IsA(column, Var) || column->varattno < 1)
 			return false;
+		*expressions =
+			lappend(*expressions,
+					type == RECORDOID || type_is_rowtype(type) ? field_of(call, column) : call);
 	}
-	context.expressions = list_make1(rebuild(function->funcexpr, &params));
-	*expressions =
-		(List *) rebuild((Node *) entry_expressions(scan->scan.plan.targetlist), &context);
 	return true;
 }
 
