@@ -3,7 +3,9 @@
 #include "answers.h"
 
 #include "common/hashfn.h"
+#include "utils/datum.h"
 #include "utils/hsearch.h"
+#include "utils/lsyscache.h"
 #include "utils/memutils.h"
 
 struct Answer
@@ -17,6 +19,8 @@ struct Answer
 	bool counted; /* it was ready and is in the counts */
 	bool shared;  /* in the table under `key` */
 	uint64 key;
+	bool is_known; /* no request: `known` is it */
+	KnownAnswer known;
 };
 
 typedef struct AnswerEntry
@@ -88,9 +92,24 @@ entry_find(Answers *answers, uint64 key, HASHACTION action)
 
 /* ---- asking ---- */
 
+/* Into the current context, which is the answer's own. */
+static void
+known_take(Answer *answer, const KnownAnswer *known)
+{
+	int16 length;
+	bool by_value;
+
+	get_typlenbyval(known->type, &length, &by_value);
+	answer->is_known = answer->counted = true;
+	answer->shared = false;
+	answer->known = *known;
+	if (!known->isnull)
+		answer->known.value = datumCopy(known->value, by_value, length);
+}
+
 Answer *
 answer_ask(Answers *answers, const BatchFunction *function, const NullableDatum *args, int n_args,
-		   bool may_wait, bool keep)
+		   const KnownAnswer *known, bool may_wait, bool keep)
 {
 	MemoryContext own =
 		AllocSetContextCreate(answers->context, "infer batch answer", ALLOCSET_SMALL_SIZES);
@@ -104,6 +123,13 @@ answer_ask(Answers *answers, const BatchFunction *function, const NullableDatum 
 	answer->n_holders = 1;
 	function->prepare(args, n_args, &answer->call);
 	answer->shared = answer->call.error.code == INFER_OK && call_is_deterministic(&answer->call);
+	if (answer->shared && known != NULL)
+	{
+		known_take(answer, known);
+		MemoryContextSwitchTo(before);
+		answers->counts.n_merged++;
+		return answer;
+	}
 	if (answer->shared)
 	{
 		answer->key = call_key(&answer->call);
@@ -165,6 +191,11 @@ answer_is_ready(Answer *answer)
 Datum
 answer_value(const Answer *answer, Oid result_type, bool *isnull)
 {
+	if (answer->is_known)
+	{
+		*isnull = answer->known.isnull;
+		return answer->known.value;
+	}
 	return answer->function->answer(&answer->call, answer->request, result_type, isnull);
 }
 

@@ -26,15 +26,25 @@ typedef struct AnswerCounts
 	int max_in_flight;
 } AnswerCounts;
 
+/* What an equal call was answered already, for the same row. */
+typedef struct KnownAnswer
+{
+	Datum value;
+	bool isnull;
+	Oid type;
+} KnownAnswer;
+
 extern Answers *answers_create(MemoryContext context);
 
 /*
  * The answer to a call whose arguments are given (the first is not NULL). With may_wait it is
  * always there, and queued by itself when no slot is free; else NULL then. `keep`: if it can be
- * shared at all, it is until the end of the node.
+ * shared at all, it is until the end of the node. `known` (may be NULL) is the answer, without a
+ * request, if the call is deterministic.
  */
 extern Answer *answer_ask(Answers *answers, const BatchFunction *function,
-						  const NullableDatum *args, int n_args, bool may_wait, bool keep);
+						  const NullableDatum *args, int n_args, const KnownAnswer *known,
+						  bool may_wait, bool keep);
 
 extern bool answer_is_ready(Answer *answer);
 

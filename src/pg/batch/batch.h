@@ -96,6 +96,8 @@ typedef struct BatchCall
 {
 	FuncExpr *call; /* in the expression: found again by its address */
 	Expr *guard;	/* boolean, over the same columns; NULL: always */
+	Expr *known;	/* column with the answer of an equal call below, for calls that are
+					 * deterministic; NULL: none */
 } BatchCall;
 
 /* Whether a call of ours stands anywhere in the expression, whoever evaluates it. */
@@ -143,11 +145,15 @@ typedef enum BatchBound
 	BOUND_RAMP	  /* some rows are dropped above: as many as were read so far, at least the count */
 } BatchBound;
 
-/* custom_exprs: for each call a list of (argument list, guard or NULL), then count and offset. */
+/* custom_exprs: for each call a list of (argument list, guard or NULL, known or NULL), then count
+ * and offset. */
 
 /* ---- rules.c, joins.c, bounds.c ---- */
 
 extern Plan *batch_rule(PlanRewrite *rewrite, Plan *node);
+/* The expressions with each Var of `varno` replaced by the target list's entry of its number. */
+extern List *columns_replace(List *expressions, Index varno, List *targetlist);
+
 extern Plan *sub_select_rule(PlanRewrite *rewrite, Plan *node);
 extern Plan *single_row_rule(PlanRewrite *rewrite, Plan *node);
 extern Plan *inner_pipeline_rule(PlanRewrite *rewrite, Plan *node);

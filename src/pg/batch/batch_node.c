@@ -113,8 +113,9 @@ call_expressions(List *columns, List *calls)
 	{
 		const BatchCall *call = lfirst(cell);
 
-		expressions = lappend(expressions, list_make2(translate((Node *) call->call->args, &scan),
-													  translate((Node *) call->guard, &scan)));
+		expressions = lappend(expressions, list_make3(translate((Node *) call->call->args, &scan),
+													  translate((Node *) call->guard, &scan),
+													  translate((Node *) call->known, &scan)));
 	}
 	return expressions;
 }

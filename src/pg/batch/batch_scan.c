@@ -92,6 +92,7 @@ call_begin(BatchScan *scan, CallState *state, const FuncExpr *call, List *expres
 	foreach (cell, args)
 		state->args[foreach_current_index(cell)] = ExecInitExpr(lfirst(cell), parent);
 	state->guard = ExecInitExpr(lsecond(expressions), parent);
+	state->known = ExecInitExpr(lthird(expressions), parent);
 	state->is_constant = !contain_var_clause((Node *) args);
 }
 
@@ -271,9 +272,14 @@ row_ask(BatchScan *scan, PulledRow *row)
 		econtext->ecxt_scantuple = scan->pull_slot;
 		if (call_evaluate(scan, call))
 		{
-			Answer *answer = answer_ask(scan->answers, call->function, call->values, call->n_args,
-										answers_in_flight(scan->answers) == 0, call->is_constant);
+			KnownAnswer known = { .type = call->result_type };
+			Answer *answer;
 
+			if (call->known != NULL)
+				known.value = ExecEvalExprSwitchContext(call->known, econtext, &known.isnull);
+			answer = answer_ask(scan->answers, call->function, call->values, call->n_args,
+								call->known != NULL ? &known : NULL,
+								answers_in_flight(scan->answers) == 0, call->is_constant);
 			if (answer == NULL)
 				return false;
 			row->answers[row->n_asked] = answer;

@@ -14,6 +14,7 @@ typedef struct CallState
 	int n_args;
 	ExprState **args;	   /* [n_args] over the scan tuple */
 	ExprState *guard;	   /* NULL: always */
+	ExprState *known;	   /* the answer of an equal call below, or NULL */
 	bool is_constant;	   /* no column in its arguments: one answer serves all rows */
 	NullableDatum *values; /* [n_args] of the row in hand */
 } CallState;

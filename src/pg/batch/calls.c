@@ -75,7 +75,7 @@ call_take(FuncExpr *call, CollectContext *context)
 	if (needs_surroundings((Node *) call->args, context) ||
 		needs_surroundings((Node *) guard, context) || contain_volatile_functions((Node *) guard))
 		return;
-	taken = palloc(sizeof(*taken));
+	taken = palloc0(sizeof(*taken));
 	taken->call = call;
 	taken->guard = copyObject(guard);
 	*context->calls = lappend(*context->calls, taken);

@@ -80,6 +80,14 @@ entry_expressions(const List *tlist)
 	return expressions;
 }
 
+List *
+columns_replace(List *expressions, Index varno, List *targetlist)
+{
+	RebuildContext context = { varno, entry_expressions(targetlist), NIL };
+
+	return (List *) rebuild((Node *) expressions, &context);
+}
+
 /* Columns of a node of ours as its own expressions name them: the child's, then the calls. */
 static List *
 scan_expressions(const CustomScan *batch, List *columns, List *calls)
@@ -111,6 +119,7 @@ calls_rebuild(const CustomScan *batch, List *columns, List *nest_params)
 		call->call = (FuncExpr *) copyObject(entry->expr);
 		call->call->args = (List *) rebuild(linitial(expressions), &context);
 		call->guard = (Expr *) rebuild(lsecond(expressions), &context);
+		call->known = (Expr *) rebuild(lthird(expressions), &context);
 		calls = lappend(calls, call);
 	}
 	return calls;

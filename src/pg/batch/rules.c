@@ -91,12 +91,47 @@ columns_tlist(List *columns)
 	return tlist;
 }
 
+/*
+ * Calls that a node of ours below has asked already, for the rows that passed its filter: equal
+ * arguments (given in that node's own terms), and asked of every row. Their answers are columns of
+ * its scan; whether one may be taken (only if the call is deterministic) is known when it runs.
+ */
+static void
+calls_know(const CustomScan *below, const BatchCall *call, List *args, Var **known)
+{
+	int n_columns = list_nth_int(linitial(below->custom_private), BATCH_N_COLUMNS);
+	int n_calls = list_nth_int(linitial(below->custom_private), BATCH_N_CALLS);
+
+	for (int k = 0; k < n_calls && *known == NULL; k++)
+	{
+		const TargetEntry *entry = list_nth(below->custom_scan_tlist, n_columns + k);
+		const List *expressions = list_nth(below->custom_exprs, k);
+
+		if (((const FuncExpr *) entry->expr)->funcid == call->call->funcid &&
+			lsecond(expressions) == NULL && equal(linitial(expressions), args))
+			*known = column_var(INDEX_VAR, n_columns + k, entry->expr);
+	}
+}
+
 /* The node computes plain columns, a new one above it the target list and the clauses given. */
 static Plan *
 node_split(PlanRewrite *rewrite, Plan *node, List *calls, List *qual)
 {
 	List *targetlist = node->targetlist;
 	List *columns = columns_of(targetlist, qual);
+	ListCell *cell;
+
+	foreach (cell, calls)
+	{
+		BatchCall *call = lfirst(cell);
+		Var *known = NULL;
+
+		if (!plan_is_batch(node))
+			break;
+		calls_know((const CustomScan *) node, call, call->call->args, &known);
+		call->known = (Expr *) known;
+		columns_walker((Node *) known, &columns);
+	}
 
 	node->targetlist = columns_tlist(columns);
 	return &batch_node_make(rewrite, node, columns, calls, targetlist, qual)->scan.plan;
@@ -244,6 +279,30 @@ identity_tlist(const Plan *child, List *columns, List *calls)
 	return tlist;
 }
 
+/* Looks the calls up in a child of ours; what is found becomes one more column of it. */
+static void
+calls_know_outer(Plan *child, List *calls)
+{
+	ListCell *cell;
+
+	foreach (cell, calls)
+	{
+		BatchCall *call = lfirst(cell);
+		Var *known = NULL;
+
+		calls_know((const CustomScan *) child, call,
+				   columns_replace(call->call->args, OUTER_VAR, child->targetlist), &known);
+		if (known == NULL)
+			continue;
+		child->targetlist =
+			lappend(child->targetlist,
+					makeTargetEntry((Expr *) known,
+									(AttrNumber) (list_length(child->targetlist) + 1), NULL, true));
+		call->known =
+			(Expr *) column_var(OUTER_VAR, list_length(child->targetlist) - 1, (Expr *) known);
+	}
+}
+
 static bool
 below_rule(PlanRewrite *rewrite, Plan *node)
 {
@@ -260,6 +319,8 @@ below_rule(PlanRewrite *rewrite, Plan *node)
 		calls_collect((Node *) node->qual, true, &replace.calls);
 	if (replace.calls == NIL)
 		return false;
+	if (plan_is_batch(child))
+		calls_know_outer(child, replace.calls);
 	replace.n_columns = list_length(child->targetlist);
 	columns = outer_columns(child);
 	batch = batch_node_make(rewrite, child, columns, replace.calls,

@@ -1,4 +1,4 @@
--- shapes that would cut a pipeline into pieces: answers and requests of each
+-- shapes of queries: answers and requests of each, batched and row by row
 CREATE TEMP TABLE docs AS SELECT g AS id, 'Say the number ' || g AS body FROM generate_series(1, 12) g;
 CREATE TEMP TABLE keep AS SELECT g AS id FROM generate_series(1, 12, 3) g;
 CREATE TEMP TABLE part (id int, body text) PARTITION BY HASH (id);
@@ -72,5 +72,29 @@ SELECT * FROM batch_compare($$ SELECT id, infer_generate(body) FROM docs ORDER B
 CREATE TEMP SEQUENCE steps;
 SELECT * FROM batch_compare($$ SELECT id, nextval('steps') > 0 AS step, infer_generate(body) FROM docs ORDER BY id LIMIT 3 OFFSET 4 $$);
 SELECT last_value FROM steps;
+
+-- a call in WHERE and again in the list or an aggregate is one call, unless it is a matter of chance
+SELECT * FROM batch_compare($$ SELECT id, infer_generate(body) FROM docs WHERE infer_generate(body) IS NOT NULL $$);
+SELECT * FROM batch_compare($$ SELECT max(infer_generate(body)), min(infer_generate(body)), count(*) FROM docs WHERE infer_generate(body) IS NOT NULL $$);
+SELECT * FROM batch_compare($$ SELECT id, infer_generate(body) || infer_generate(body) FROM docs WHERE id < 7 AND infer_generate(body) LIKE '%e%' AND infer_generate(body) IS NOT NULL $$);
+SELECT * FROM batch_compare($$ SELECT id FROM docs WHERE infer_generate(body, temperature => 1) IS NOT NULL AND infer_generate(body, temperature => 1) IS NOT NULL AND id > 8 $$);
+SELECT * FROM batch_compare($$ SELECT id, infer_generate(body, seed => 7, temperature => 1) FROM docs WHERE infer_generate(body, seed => 7, temperature => 1) IS NOT NULL $$);
+SELECT * FROM batch_compare($$ SELECT id, infer_generate(body) FROM docs WHERE id < 3 OR infer_generate(body) IS NULL $$);
+
+-- grouping, sets, windows, sets of rows, recursion
+SELECT * FROM batch_compare($$ SELECT id % 3, count(*) FROM docs GROUP BY 1 HAVING infer_generate('x' || (id % 3)) IS NOT NULL $$);
+SELECT * FROM batch_compare($$ SELECT id % 3 AS k, infer_generate(string_agg(body, ',' ORDER BY id)) FROM docs GROUP BY 1 $$);
+SELECT * FROM batch_compare($$ SELECT infer_generate(body) AS g, count(*) FROM docs GROUP BY 1 $$);
+SELECT * FROM batch_compare($$ SELECT DISTINCT ON (id % 2) id, infer_generate(body) FROM docs ORDER BY id % 2, id $$);
+SELECT * FROM batch_compare($$ SELECT id FROM docs ORDER BY infer_generate(body), id LIMIT 4 $$);
+SELECT * FROM batch_compare($$ SELECT id, unnest(string_to_array(infer_generate(body), ' ')) FROM docs $$);
+SELECT * FROM batch_compare($$ WITH c AS MATERIALIZED (SELECT id, infer_generate(body) AS g FROM docs) SELECT * FROM c a JOIN c b USING (id) $$);
+SELECT * FROM batch_compare($$ WITH RECURSIVE r(n, t) AS (SELECT 1, infer_generate('one') UNION ALL
+	SELECT n + 1, infer_generate('n' || n) FROM r WHERE n < 5) SELECT * FROM r $$);
+SELECT * FROM batch_compare($$ SELECT id FROM keep k WHERE EXISTS (SELECT 1 FROM docs d WHERE d.id = k.id AND infer_generate(d.body) IS NOT NULL) $$);
+SELECT * FROM batch_compare($$ SELECT EXISTS (SELECT 1 FROM docs WHERE infer_generate(body) IS NOT NULL) $$);
+SELECT * FROM batch_compare($$ SELECT infer_generate(body) FROM docs EXCEPT SELECT infer_generate('x') $$);
+SELECT * FROM batch_compare($$ SELECT k.id FROM keep k JOIN docs d ON d.id = k.id AND infer_generate(d.body || k.id) IS NOT NULL $$);
+SELECT * FROM batch_compare($$ SELECT k.id, d.id FROM keep k FULL JOIN (SELECT id, infer_generate(body) g FROM docs) d ON d.id = k.id $$);
 
 DROP FUNCTION batch_compare(text);
