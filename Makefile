@@ -37,8 +37,9 @@ ENGINE_CFLAGS := -std=c11 $(ENGINE_CFLAGS_$(VARIANT)) -fvisibility=hidden -ffp-c
 ISA_FLAGS_avx2 := -mavx2 -mfma -mf16c
 ISA_FLAGS_avx512 := -mavx512f -mavx512bw -mavx512vl -mavx512dq -mavx2 -mfma -mf16c
 ISA_FLAGS_vnni := $(ISA_FLAGS_avx512) -mavx512vnni
+ISA_FLAGS_amx := $(ISA_FLAGS_vnni) -mamx-tile -mamx-int8
 # Without UBSan: it takes minutes for their unrolled loops; ASan watches them, and the references have both.
-isa_flags = $(foreach isa,avx2 avx512 vnni,$(if $(filter %_$(isa).c,$(1)),$(ISA_FLAGS_$(isa)) -fno-sanitize=undefined))
+isa_flags = $(foreach isa,avx2 avx512 vnni amx,$(if $(filter %_$(isa).c,$(1)),$(ISA_FLAGS_$(isa)) -fno-sanitize=undefined))
 
 KERNEL_SRCS := $(call sources,kernels/*.c kernels/cpu/*.c)
 SHARED_SRCS := $(call sources,src/shared/*.c)

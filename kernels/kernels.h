@@ -2,8 +2,8 @@
  * kernels.h: the arithmetic of a transformer on one CPU thread, as one table of functions.
  *
  * kernels_select() fills the table with the scalar references and then overwrites what the machine
- * has: AVX2, AVX-512, AVX-512 VNNI. INFER_CPU=ref|avx2|avx512|vnni caps the choice. Choosing
- * happens once; after that the table is read-only.
+ * has: AVX2, AVX-512, AVX-512 VNNI, AMX. INFER_CPU=ref|avx2|avx512|vnni|amx caps the choice.
+ * Choosing happens once; after that the table is read-only.
  *
  * Every function is pure: it allocates nothing, keeps nothing, may run on any thread, and touches
  * only the range that its arguments name. Splitting work over threads is the caller's business.
@@ -252,13 +252,17 @@ typedef enum KernelIsa
 	KERNEL_AVX2,
 	KERNEL_AVX512,
 	KERNEL_VNNI,
+	KERNEL_AMX,
 	KERNEL_N_ISAS
 } KernelIsa;
 
 /* "ref", "avx2", ...; used by INFER_CPU and messages. */
 extern const char *kernel_isa_name(KernelIsa isa);
 
-/* Best that this machine can run (cpuid and the OS's xgetbv). */
+/*
+ * Best that this machine can run (cpuid and the OS's xgetbv). Where there is AMX it asks Linux for
+ * its registers, which holds for the whole process.
+ */
 extern KernelIsa kernels_detect(void);
 
 /* Table for exactly this ISA; false when the machine lacks it. */

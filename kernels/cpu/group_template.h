@@ -115,6 +115,18 @@ scales_load(const HalfGroup *half, size_t s, int n_scales, PackedMin min)
 	return out;
 }
 
+SIMD_INLINE vf
+lanes_load(const float *from, int32_t n_lanes)
+{
+	float lanes[LANES] = { 0 };
+
+	if (n_lanes >= LANES)
+		return vf_load(from);
+	for (int32_t i = 0; i < n_lanes; i++)
+		lanes[i] = from[i];
+	return vf_load(lanes);
+}
+
 SIMD_INLINE void
 lanes_store(vf acc, int32_t n_lanes, float *out)
 {

@@ -8,5 +8,5 @@ void
 matmul_avx512(const PackedMatrix *m, const Acts *acts, int32_t first_group, int32_t n_groups,
 			  float *out, int64_t out_stride)
 {
-	matmul_run(m, acts, first_group, n_groups, out, out_stride);
+	matmul_run(m, acts, 0, first_group, n_groups, out, out_stride);
 }

@@ -296,11 +296,12 @@ half_matmul_find(uint32_t type)
 
 /* Tokens in tiles of 8, 4, 2 and 1, each within one tile of activations. */
 SIMD_INLINE void
-half_run(HalfMatmul run, const HalfGroup *half, const Acts *acts, float *out, int64_t out_stride)
+half_run(HalfMatmul run, const HalfGroup *half, const Acts *acts, int32_t first_token, float *out,
+		 int64_t out_stride)
 {
 	int n;
 
-	for (int32_t token = 0; token < acts->n_tokens; token += n)
+	for (int32_t token = first_token; token < acts->n_tokens; token += n)
 	{
 		int32_t left = acts_tile_tokens(acts, token) - token % ACT_TILE_TOKENS;
 
@@ -309,9 +310,10 @@ half_run(HalfMatmul run, const HalfGroup *half, const Acts *acts, float *out, in
 	}
 }
 
+/* Tokens from first_token on. */
 SIMD_INLINE void
-matmul_run(const PackedMatrix *m, const Acts *acts, int32_t first_group, int32_t n_groups,
-		   float *out, int64_t out_stride)
+matmul_run(const PackedMatrix *m, const Acts *acts, int32_t first_token, int32_t first_group,
+		   int32_t n_groups, float *out, int64_t out_stride)
 {
 	HalfMatmul run = half_matmul_find(m->type);
 	HalfGroup half = { .format = packed_format(m->type) };
@@ -328,7 +330,7 @@ matmul_run(const PackedMatrix *m, const Acts *acts, int32_t first_group, int32_t
 			half.next = h == 0 ? half.group + half.planes.group_bytes : NULL;
 			half.n_lanes = m->n_rows - row < LANES ? m->n_rows - row : LANES;
 			if (half.n_lanes > 0)
-				half_run(run, &half, acts, out + row, out_stride);
+				half_run(run, &half, acts, first_token, out + row, out_stride);
 		}
 	}
 }

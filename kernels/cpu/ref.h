@@ -26,6 +26,7 @@ extern float max_finite_ref(const float *x, int32_t n, bool *all_finite);
 extern void kernels_fill_avx2(Kernels *kernels);
 extern void kernels_fill_avx512(Kernels *kernels);
 extern void kernels_fill_vnni(Kernels *kernels);
+extern void kernels_fill_amx(Kernels *kernels);
 
 /* 16 partial sums to one: halves are added (kernels.h). */
 static inline float

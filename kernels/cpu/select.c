@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const char *const isa_names[KERNEL_N_ISAS] = { "ref", "avx2", "avx512", "vnni" };
+static const char *const isa_names[KERNEL_N_ISAS] = { "ref", "avx2", "avx512", "vnni", "amx" };
 
 const char *
 kernel_isa_name(KernelIsa isa)
@@ -40,6 +40,8 @@ kernels_for_isa(KernelIsa isa, Kernels *out)
 		kernels_fill_avx512(out);
 	if (isa >= KERNEL_VNNI)
 		kernels_fill_vnni(out);
+	if (isa >= KERNEL_AMX)
+		kernels_fill_amx(out);
 #endif
 	return true;
 }
@@ -60,7 +62,7 @@ kernels_select(Kernels *out, const char **problem)
 				named = i;
 		if (named < 0)
 		{
-			*problem = "INFER_CPU must be ref, avx2, avx512 or vnni";
+			*problem = "INFER_CPU must be ref, avx2, avx512, vnni or amx";
 			return false;
 		}
 		isa = (KernelIsa) named < best ? (KernelIsa) named : best;

@@ -29,6 +29,12 @@
 VARIANT_MATMUL(avx2);
 VARIANT_MATMUL(avx512);
 VARIANT_MATMUL(vnni);
+VARIANT_MATMUL(amx);
+
+/* Tokens from first_token on: what fills no tile of AMX. */
+extern void matmul_vnni_rest(const PackedMatrix *m, const Acts *acts, int32_t first_token,
+							 int32_t first_group, int32_t n_groups, float *out, int64_t out_stride);
+
 VARIANT_VECTOR(avx2);
 VARIANT_VECTOR(avx512);
 

@@ -225,7 +225,7 @@ matmul_is_equal_in_every_variant_and_at_every_number_of_tokens(void **state)
 	(void) state;
 	for (size_t i = 0; i < N_TYPES; i++)
 	{
-		const int32_t n_rows = 37, n_cols = 768, max_tokens = 33;
+		const int32_t n_rows = 37, n_cols = 1280, max_tokens = 33;
 		char *rows = random_rows(types[i], n_rows, n_cols);
 		PackedMatrix m = pack(types[i], rows, n_rows, n_cols);
 		float *x = random_vector((size_t) n_cols * (size_t) max_tokens);
