@@ -63,6 +63,7 @@ locks_init(Engine *engine)
 	return pthread_mutex_init(&engine->lock, NULL) == 0 &&
 		   pthread_mutex_init(&engine->wake_lock, NULL) == 0 &&
 		   pthread_cond_init(&engine->load_changed, &monotonic) == 0 &&
+		   pthread_cond_init(&engine->long_changed, &monotonic) == 0 &&
 		   pthread_cond_init(&engine->wake_changed, &monotonic) == 0;
 }
 
@@ -84,7 +85,7 @@ engine_fill(Engine *engine, const EngineConfig *config, InferError *err)
 	pthread_mutex_lock(&engine->lock);
 	model_names_set(engine, &config->settings);
 	pthread_mutex_unlock(&engine->lock);
-	return loader_start(engine, err);
+	return loader_start(engine, err) && long_start(engine, err);
 }
 
 bool
@@ -129,6 +130,7 @@ engine_destroy(Engine *engine)
 {
 	if (engine == NULL)
 		return;
+	long_stop(engine);
 	loader_stop(engine);
 	requests_end(engine);
 	while (engine->models != NULL)
@@ -142,6 +144,7 @@ engine_destroy(Engine *engine)
 	pthread_mutex_destroy(&engine->lock);
 	pthread_mutex_destroy(&engine->wake_lock);
 	pthread_cond_destroy(&engine->load_changed);
+	pthread_cond_destroy(&engine->long_changed);
 	pthread_cond_destroy(&engine->wake_changed);
 	free(engine);
 }
@@ -220,10 +223,16 @@ inbox_take(Engine *engine)
 	pthread_mutex_unlock(&engine->lock);
 	while ((request = request_list_take(&inbox)) != NULL)
 	{
+		if (request->error.code != INFER_OK)
+		{
+			request->finish =
+				request->error.code == INFER_CANCELLED ? INFER_FINISH_CANCEL : INFER_FINISH_ERROR;
+			request_end(request);
+			continue;
+		}
 		if (!request->has_answer)
 		{
-			request->place = REQUEST_LEAVING;
-			request_list_add(&engine->leaving, request);
+			request_leave(request);
 			continue;
 		}
 		request->place = REQUEST_SCHEDULED;

@@ -7,6 +7,7 @@
  *
  * Intake calls engine_submit, engine_cancel, engine_models_*: it parses, renders, tokenizes and
  * queues, and never waits for a step, so token counts and refusals are answered while one runs.
+ * Long texts are rendered and tokenized on a thread of their own.
  *
  * Step calls engine_wait and engine_step: it admits, runs one forward pass per model with work,
  * samples and delivers.

@@ -161,6 +161,42 @@ chat_render(EngineRequest *request, const PayloadParts *parts, TemplateOutput *o
 
 /* ---- ids ---- */
 
+static bool
+fail_too_long(const EngineRequest *request, uint64_t n_prompt, InferError *err)
+{
+	return fail(err, INFER_PROMPT_TOO_LONG,
+				"prompt is too long for model \"%s\"\n"
+				"It has at least %" PRIu64 " tokens; the context of the model holds %" PRId32
+				", one of them for the answer.\n"
+				"Shorten the prompt; infer_count_tokens() counts.",
+				request->model->name, n_prompt, request->model->model->config.n_context);
+}
+
+/* A text that would not fit if all its tokens were the longest one need not be tokenized to know.
+ */
+static bool
+rendered_bytes_check(const EngineRequest *request, size_t n_bytes, InferError *err)
+{
+	const EngineModel *model = request->model;
+	size_t least_tokens = n_bytes / (model->max_piece_bytes > 0 ? model->max_piece_bytes : 1);
+
+	return least_tokens <= (size_t) model->model->config.n_context ||
+		   fail_too_long(request, least_tokens, err);
+}
+
+/* Templates print what they are given, and more than this they may not print. */
+static bool
+prompt_bytes_check(const PayloadParts *parts, InferError *err)
+{
+	size_t n_bytes = parts->system_bytes + parts->subject_bytes;
+
+	return n_bytes <= template_default_budget.output_bytes ||
+		   fail(err, INFER_PROMPT_TOO_LONG,
+				"prompt is too long\nIt has %zu bytes; with a chat template there may be %zu.\n"
+				"Shorten the prompt.",
+				n_bytes, template_default_budget.output_bytes);
+}
+
 /* Text of the template between spans of user text, and the other way round. */
 static bool
 rendered_tokenize(EngineRequest *request, const TemplateOutput *rendered, size_t max_ids,
@@ -184,8 +220,9 @@ rendered_tokenize(EngineRequest *request, const TemplateOutput *rendered, size_t
 	}
 	if (rendered->n_bytes > at)
 		parts[n_parts++] = (TokenizePart){ rendered->text + at, rendered->n_bytes - at, false };
-	return tokenize_parts(request->model->tokenizer, &request->arena, parts, n_parts, max_ids, out,
-						  err);
+	return rendered_bytes_check(request, rendered->n_bytes, err) &&
+		   tokenize_parts(request->model->tokenizer, &request->arena, parts, n_parts,
+						  &(TokenizeLimits){ max_ids, &request->sequence.cancel_wanted }, out, err);
 }
 
 static bool
@@ -201,12 +238,14 @@ prompt_tokenize(EngineRequest *request, const PayloadParts *parts, size_t max_id
 
 	*first_id = -1;
 	if (!raw)
-		return chat_render(request, parts, &rendered, err) &&
+		return prompt_bytes_check(parts, err) && chat_render(request, parts, &rendered, err) &&
 			   rendered_tokenize(request, &rendered, max_ids, out, err);
 	/* A template writes the first token itself; before raw text the model may want it. */
 	if (tokenizer_adds_bos(tokenizer))
 		*first_id = tokenizer_bos_id(tokenizer);
-	return tokenize_parts(tokenizer, &request->arena, &text, 1, max_ids, out, err);
+	return rendered_bytes_check(request, text.n_bytes, err) &&
+		   tokenize_parts(tokenizer, &request->arena, &text, 1,
+						  &(TokenizeLimits){ max_ids, &request->sequence.cancel_wanted }, out, err);
 }
 
 static bool
@@ -223,12 +262,7 @@ length_check(const EngineRequest *request, int32_t n_prompt, InferError *err)
 					"It has more than %" PRId32 " tokens, and there is memory for %" PRId32 ".\n"
 					"Raise infer.kv_memory, or shorten the prompt.",
 					n_prompt - 1, model->n_context);
-	return fail(err, INFER_PROMPT_TOO_LONG,
-				"prompt is too long for model \"%s\"\n"
-				"It has at least %" PRId32 " tokens; the context of the model holds %" PRId32
-				", one of them for the answer.\n"
-				"Shorten the prompt; infer_count_tokens() counts.",
-				model->name, n_prompt, n_trained);
+	return fail_too_long(request, (uint64_t) n_prompt, err);
 }
 
 /* Secret, and another for each role: nobody can tell by timing what others have asked. */
@@ -352,10 +386,11 @@ static bool
 tokens_prepare(EngineRequest *request, InferError *err)
 {
 	PayloadParts parts = payload_parts(request);
+	TokenizePart text = { parts.subject, parts.subject_bytes, false };
 	TokenList tokens = { NULL, 0 };
 
-	if (!tokenize_plain(request->model->tokenizer, &request->arena, parts.subject,
-						parts.subject_bytes, &tokens, err))
+	if (!tokenize_parts(request->model->tokenizer, &request->arena, &text, 1,
+						&(TokenizeLimits){ 0, &request->sequence.cancel_wanted }, &tokens, err))
 		return false;
 	request->n_output_tokens = (int32_t) tokens.n_ids;
 	if (request->request.kind == INFER_KIND_TOKENIZE)

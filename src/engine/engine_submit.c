@@ -160,7 +160,7 @@ queue_check(const Engine *engine, uint32_t role_id, InferError *err)
 
 /* ---- on its way ---- */
 
-static void
+void
 inbox_add(EngineRequest *request)
 {
 	Engine *engine = request->engine;
@@ -217,6 +217,12 @@ engine_submit(Engine *engine, uint64_t session, const InferRequest *asked, const
 	if (parked)
 	{
 		engine_wake(engine); /* its deadline may be the nearest now */
+		return true;
+	}
+	if (request_is_long(request))
+	{
+		*handle = request;
+		long_add(request);
 		return true;
 	}
 	if (!request_prepare(request, err))
@@ -310,15 +316,13 @@ parked_sweep(Engine *engine)
 	ready = parked_take(engine, engine->now_us());
 	while ((request = request_list_take(&ready)) != NULL)
 	{
+		if (request->error.code == INFER_OK && request_is_long(request))
+		{
+			long_add(request);
+			continue;
+		}
 		if (request->error.code == INFER_OK)
 			request_prepare(request, &request->error);
-		if (request->error.code != INFER_OK)
-		{
-			request->finish =
-				request->error.code == INFER_CANCELLED ? INFER_FINISH_CANCEL : INFER_FINISH_ERROR;
-			request_end(request);
-		}
-		else
-			inbox_add(request);
+		inbox_add(request);
 	}
 }

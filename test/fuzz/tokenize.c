@@ -139,7 +139,7 @@ plain_check(const Tokenizer *tokenizer, Arena *arena, const char *text, size_t n
 	InferError err;
 
 	if (!tokenize_plain(tokenizer, arena, text, n_text, &whole, &err) ||
-		!tokenize_parts(tokenizer, arena, halves, 2, 0, &parts, &err))
+		!tokenize_parts(tokenizer, arena, halves, 2, NULL, &parts, &err))
 		abort();
 	for (size_t i = 0; i < whole.n_ids; i++)
 		if (whole.ids[i] < 0 || (size_t) whole.ids[i] >= tokenizer_vocab_size(tokenizer) ||
@@ -165,7 +165,7 @@ mixed_check(const Tokenizer *tokenizer, Arena *arena, const char *text, size_t n
 	char *back;
 	size_t n_back;
 
-	if (!tokenize_parts(tokenizer, arena, parts, 2, 0, &list, &err))
+	if (!tokenize_parts(tokenizer, arena, parts, 2, NULL, &list, &err))
 	{
 		if (is_whole || err.message[0] == '\0')
 			abort();

@@ -451,7 +451,7 @@ assert_refused(Engine *engine, const Ask *what, InferCode code, const char *ment
 static void
 test_what_cannot_be_answered_is_refused_at_once(void **state)
 {
-	char *huge = malloc(200001);
+	char *huge = malloc(60001);
 	Ask too_long = { .prompt = huge };
 	static const Ask unknown = { .prompt = "hi", .model = "nobody" };
 	static const Ask no_chat = { .kind = INFER_KIND_CHAT, .prompt = "{}" };
@@ -461,10 +461,10 @@ test_what_cannot_be_answered_is_refused_at_once(void **state)
 	(void) state;
 	SKIP_WITHOUT(REAL_MODEL);
 	assert_non_null(huge);
-	memset(huge, 'a', 200000);
-	for (int i = 0; i < 200000; i += 2)
+	memset(huge, 'a', 60000);
+	for (int i = 0; i < 60000; i += 2)
 		huge[i] = ' ';
-	huge[200000] = '\0';
+	huge[60000] = '\0';
 	engine = real_engine();
 	assert_refused(engine, &too_long, INFER_PROMPT_TOO_LONG, "8192");
 	assert_refused(engine, &unknown, INFER_UNKNOWN_MODEL, "real");
@@ -491,6 +491,134 @@ test_without_a_model_the_reason_is_told(void **state)
 	assert_false(engine_model_load_file(engine, "gone", "/nonexistent/file.gguf", &err));
 	assert_refused(engine, &hi, INFER_MODEL_NOT_READY, "file.gguf");
 	engine_destroy(engine);
+}
+
+static char *
+text_of(size_t n_bytes)
+{
+	char *text = malloc(n_bytes + 1);
+
+	assert_non_null(text);
+	memset(text, 'x', n_bytes);
+	text[n_bytes] = '\0';
+	return text;
+}
+
+/* For what other threads have a part in. */
+static void
+wait_until(Engine *engine, const bool *done)
+{
+	while (!*done)
+	{
+		engine_wait(engine);
+		while (engine_step(engine))
+			;
+	}
+}
+
+/* Twenty million letters without a space take the tokenizer some ten seconds. */
+static void
+test_a_long_text_keeps_nobody_waiting_and_can_be_cancelled(void **state)
+{
+	char *text = text_of(20000000);
+	Ask of_long = { .kind = INFER_KIND_COUNT_TOKENS, .prompt = text };
+	static const Ask of_short = { .kind = INFER_KIND_COUNT_TOKENS, .prompt = "hi" };
+	Engine *engine;
+	Caller long_caller;
+	Caller waiting_caller;
+	Caller caller;
+
+	(void) state;
+	SKIP_WITHOUT(REAL_MODEL);
+	engine = real_engine();
+	asked(engine, &of_long, &long_caller);
+	asked(engine, &of_long, &waiting_caller);
+	asked(engine, &of_short, &caller);
+	assert_true(caller.finished);
+	assert_int_equal(caller.result.error.code, INFER_OK);
+	engine_step(engine);
+	assert_false(long_caller.finished);
+	engine_cancel(engine, long_caller.handle);
+	wait_until(engine, &long_caller.finished);
+	assert_int_equal(long_caller.result.error.code, INFER_CANCELLED);
+	engine_cancel(engine, waiting_caller.handle);
+	wait_until(engine, &waiting_caller.finished);
+	assert_int_equal(waiting_caller.result.error.code, INFER_CANCELLED);
+	assert_idle(engine);
+	engine_destroy(engine);
+	free(text);
+}
+
+static void
+test_destroying_ends_long_texts(void **state)
+{
+	char *text = text_of(20000000);
+	Ask of_long = { .kind = INFER_KIND_COUNT_TOKENS, .prompt = text };
+	Engine *engine;
+	Caller callers[2];
+
+	(void) state;
+	SKIP_WITHOUT(REAL_MODEL);
+	engine = real_engine();
+	asked(engine, &of_long, &callers[0]);
+	asked(engine, &of_long, &callers[1]);
+	engine_destroy(engine);
+	assert_true(callers[0].finished);
+	assert_true(callers[1].finished);
+	free(text);
+}
+
+static void
+test_prompts_far_too_long_are_refused_as_such(void **state)
+{
+	static const struct
+	{
+		size_t n_bytes;
+		const char *mentioned;
+	} cases[] = {
+		{ 2000000, "8192" },	  /* more than the context holds, whatever the tokens are */
+		{ 17000000, "17000000" }, /* more than a template writes */
+	};
+	Engine *engine;
+
+	(void) state;
+	SKIP_WITHOUT(REAL_MODEL);
+	engine = real_engine();
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
+	{
+		char *text = text_of(cases[i].n_bytes);
+		Ask too_long = { .prompt = text };
+		Caller caller;
+
+		asked(engine, &too_long, &caller);
+		wait_until(engine, &caller.finished);
+		assert_int_equal(caller.result.error.code, INFER_PROMPT_TOO_LONG);
+		assert_non_null(strstr(caller.result.error.detail, cases[i].mentioned));
+		free(text);
+	}
+	assert_idle(engine);
+	engine_destroy(engine);
+}
+
+/* More than one thread's worth of text, and few enough tokens to be answered. */
+static void
+test_a_long_text_is_answered_like_any(void **state)
+{
+	char *text = text_of(70000);
+	Ask of_long = { .kind = INFER_KIND_COUNT_TOKENS, .prompt = text };
+	Engine *engine;
+	Caller caller;
+
+	(void) state;
+	SKIP_WITHOUT(REAL_MODEL);
+	engine = real_engine();
+	asked(engine, &of_long, &caller);
+	wait_until(engine, &caller.finished);
+	assert_int_equal(caller.result.error.code, INFER_OK);
+	assert_int_equal(caller.result.output_tokens, 17500);
+	assert_idle(engine);
+	engine_destroy(engine);
+	free(text);
 }
 
 static int64_t fake_now_us = 1000000;
@@ -693,10 +821,12 @@ static void
 test_a_request_waits_for_a_model_that_loads(void **state)
 {
 	static const Ask france = { .prompt = FRANCE };
+	static const Ask of_hi = { .kind = INFER_KIND_COUNT_TOKENS, .prompt = "hi" };
 	EngineConfig config = { .counters = NULL };
 	Engine *engine;
 	InferError err;
 	Caller caller;
+	Caller counting;
 	char folder[512];
 
 	(void) state;
@@ -709,14 +839,12 @@ test_a_request_waits_for_a_model_that_loads(void **state)
 	strcpy(config.settings.models, "chat=" FILE_NAME);
 	assert_true(engine_create(&config, &engine, &err));
 	asked(engine, &france, &caller); /* most likely parked; either way it is answered */
-	while (!caller.finished)
-	{
-		engine_wait(engine);
-		while (engine_step(engine))
-			;
-	}
+	asked(engine, &of_hi, &counting);
+	wait_until(engine, &caller.finished);
+	wait_until(engine, &counting.finished);
 	caller.text[caller.n_text] = '\0';
 	assert_string_equal(caller.text, FRANCE_ANSWER);
+	assert_int_equal(counting.result.output_tokens, 1);
 	assert_idle(engine);
 	engine_destroy(engine);
 }
@@ -730,6 +858,8 @@ main(void)
 		cmocka_unit_test(test_a_broken_file_leaves_the_old_model_serving),
 		cmocka_unit_test(test_file_names_lead_nowhere_else),
 		cmocka_unit_test(test_without_a_model_the_reason_is_told),
+		cmocka_unit_test(test_a_long_text_keeps_nobody_waiting_and_can_be_cancelled),
+		cmocka_unit_test(test_destroying_ends_long_texts),
 		cmocka_unit_test(test_questions_to_the_tokenizer_need_no_step),
 		cmocka_unit_test(test_destroying_ends_what_runs),
 #else
@@ -743,6 +873,10 @@ main(void)
 		cmocka_unit_test(test_destroying_ends_what_runs),
 		cmocka_unit_test(test_what_cannot_be_answered_is_refused_at_once),
 		cmocka_unit_test(test_without_a_model_the_reason_is_told),
+		cmocka_unit_test(test_a_long_text_keeps_nobody_waiting_and_can_be_cancelled),
+		cmocka_unit_test(test_destroying_ends_long_texts),
+		cmocka_unit_test(test_prompts_far_too_long_are_refused_as_such),
+		cmocka_unit_test(test_a_long_text_is_answered_like_any),
 		cmocka_unit_test(test_a_deadline_ends_a_request),
 		cmocka_unit_test(test_questions_to_the_tokenizer_need_no_step),
 		cmocka_unit_test(test_a_long_list_of_tokens_waits_for_its_reader),

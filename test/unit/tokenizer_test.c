@@ -44,7 +44,7 @@ ids_of(Fixture *fixture, const char *text, size_t n_bytes, bool special)
 	TokenList list = { NULL, 0 };
 	InferError err;
 
-	if (!tokenize_parts(fixture->tokenizer, &fixture->arena, &part, 1, 0, &list, &err))
+	if (!tokenize_parts(fixture->tokenizer, &fixture->arena, &part, 1, NULL, &list, &err))
 		fail_msg("%s", err.message);
 	return list;
 }
@@ -244,11 +244,11 @@ test_a_control_token_lies_in_template_text_wholly(void **state)
 	(void) state;
 	SKIP_WITHOUT(REAL_MODEL);
 	fixture_open(&fixture, REAL_MODEL);
-	assert_true(tokenize_parts(fixture.tokenizer, &fixture.arena, halves, 2, 0, &list, &err));
+	assert_true(tokenize_parts(fixture.tokenizer, &fixture.arena, halves, 2, NULL, &list, &err));
 	assert_true(list.n_ids > 1);
 	for (size_t i = 0; i < list.n_ids; i++)
 		assert_false(tokenizer_is_special(fixture.tokenizer, list.ids[i]));
-	assert_true(tokenize_parts(fixture.tokenizer, &fixture.arena, whole, 2, 0, &list, &err));
+	assert_true(tokenize_parts(fixture.tokenizer, &fixture.arena, whole, 2, NULL, &list, &err));
 	assert_int_equal(list.n_ids, 1);
 	assert_true(tokenizer_is_end(fixture.tokenizer, list.ids[0]));
 	fixture_close(&fixture);
@@ -271,7 +271,7 @@ test_parts_that_meet_are_one_text(void **state)
 		TokenList list;
 		InferError err;
 
-		assert_true(tokenize_parts(fixture.tokenizer, &fixture.arena, parts, 2, 0, &list, &err));
+		assert_true(tokenize_parts(fixture.tokenizer, &fixture.arena, parts, 2, NULL, &list, &err));
 		assert_int_equal(list.n_ids, whole.n_ids);
 		assert_memory_equal(list.ids, whole.ids, whole.n_ids * sizeof(int32_t));
 	}
@@ -349,6 +349,7 @@ test_bytes_that_are_no_text_are_kept(void **state)
 static void
 test_max_ids_stops_early_and_shows(void **state)
 {
+	static const TokenizeLimits few = { .max_ids = 10 };
 	TokenizePart part = { NULL, 100000, false };
 	char *text = malloc(100000);
 	TokenList list;
@@ -362,8 +363,32 @@ test_max_ids_stops_early_and_shows(void **state)
 	for (int i = 0; i < 100000; i++)
 		text[i] = i % 5 == 0 ? ' ' : 'x';
 	part.text = text;
-	assert_true(tokenize_parts(fixture.tokenizer, &fixture.arena, &part, 1, 10, &list, &err));
+	assert_true(tokenize_parts(fixture.tokenizer, &fixture.arena, &part, 1, &few, &list, &err));
 	assert_in_range(list.n_ids, 11, 20);
+	fixture_close(&fixture);
+	free(text);
+}
+
+/* Also in the middle of a word: it is the only one here. */
+static void
+test_a_cancel_ends_even_a_long_word(void **state)
+{
+	static const _Atomic bool wanted = true;
+	TokenizeLimits limits = { .cancel_wanted = &wanted };
+	TokenizePart part = { NULL, 1000000, false };
+	char *text = malloc(1000000);
+	TokenList list;
+	InferError err;
+	Fixture fixture;
+
+	(void) state;
+	SKIP_WITHOUT(REAL_MODEL);
+	assert_non_null(text);
+	memset(text, 'x', 1000000);
+	fixture_open(&fixture, REAL_MODEL);
+	part.text = text;
+	assert_false(tokenize_parts(fixture.tokenizer, &fixture.arena, &part, 1, &limits, &list, &err));
+	assert_int_equal(err.code, INFER_CANCELLED);
 	fixture_close(&fixture);
 	free(text);
 }
@@ -436,6 +461,7 @@ main(void)
 		cmocka_unit_test(test_a_megabyte_of_anything_is_tokenized),
 		cmocka_unit_test(test_bytes_that_are_no_text_are_kept),
 		cmocka_unit_test(test_max_ids_stops_early_and_shows),
+		cmocka_unit_test(test_a_cancel_ends_even_a_long_word),
 		cmocka_unit_test(test_characters_leave_whole_wherever_pieces_end),
 		cmocka_unit_test(test_broken_characters_become_replacements),
 	};

@@ -25,7 +25,7 @@ text_tokenize(const CliModel *model, const TokenizeOptions *options, const json_
 	if (!json_is_string(json))
 		return fail(err, INFER_BAD_INPUT, "a JSON string was expected");
 	arena_init(&arena, 0);
-	done = tokenize_parts(model->tokenizer, &arena, &part, 1, 0, &list, err);
+	done = tokenize_parts(model->tokenizer, &arena, &part, 1, NULL, &list, err);
 	if (done)
 	{
 		ids = ids_to_json(list.ids, list.n_ids);

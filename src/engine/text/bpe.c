@@ -8,6 +8,9 @@
 #define MAX_MERGES (1 << 24)
 #define NO_PAIR	   UINT64_MAX
 
+/* A merge takes about a microsecond in a long word: a cancel is seen within a few milliseconds. */
+#define MERGES_BETWEEN_LOOKS 4096
+
 static uint64_t
 pair_of(int32_t left, int32_t right)
 {
@@ -220,15 +223,25 @@ scratch_reserve(Arena *arena, BpeScratch *scratch, size_t n_bytes)
 	return scratch->capacity > 0;
 }
 
-static void
+bool
+bpe_cancelled(const BpeScratch *scratch)
+{
+	return scratch->cancel_wanted != NULL &&
+		   atomic_load_explicit(scratch->cancel_wanted, memory_order_relaxed);
+}
+
+/* False: cancelled. */
+static bool
 symbols_merge(const BpeMerges *merges, BpeScratch *scratch)
 {
-	while (scratch->n_heap > 0)
+	for (size_t n = 1; scratch->n_heap > 0; n++)
 	{
 		BpeCandidate best = heap_pop(scratch);
 		BpeSymbol *left = &scratch->symbols[best.at];
 		int32_t right = left->next;
 
+		if (n % MERGES_BETWEEN_LOOKS == 0 && bpe_cancelled(scratch))
+			return false;
 		/* one of the two may have been merged with somebody else meanwhile */
 		if (left->id != best.left || right < 0 || scratch->symbols[right].id != best.right)
 			continue;
@@ -240,6 +253,7 @@ symbols_merge(const BpeMerges *merges, BpeScratch *scratch)
 		candidate_add(merges, scratch, left->previous);
 		candidate_add(merges, scratch, best.at);
 	}
+	return true;
 }
 
 /* A symbol that is no token, as its bytes. */
@@ -275,7 +289,8 @@ bpe_word(const BpeMerges *merges, const Vocab *vocab, Arena *arena, BpeScratch *
 										   i + 1 < (int32_t) n_bytes ? i + 1 : -1 };
 	for (int32_t i = 0; i + 1 < (int32_t) n_bytes; i++)
 		candidate_add(merges, scratch, i);
-	symbols_merge(merges, scratch);
+	if (!symbols_merge(merges, scratch))
+		return -1;
 	for (int32_t i = 0; i >= 0; i = scratch->symbols[i].next)
 	{
 		int32_t end = scratch->symbols[i].next >= 0 ? scratch->symbols[i].next : (int32_t) n_bytes;

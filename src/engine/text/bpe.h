@@ -14,6 +14,8 @@
 
 #include "engine/text/vocab.h"
 
+#include <stdatomic.h>
+
 typedef struct BpePair
 {
 	uint64_t pair; /* left << 32 | right; UINT64_MAX: empty */
@@ -55,12 +57,15 @@ typedef struct BpeScratch
 	BpeSymbol *symbols;
 	BpeCandidate *heap; /* [2 * capacity] */
 	size_t n_heap;
+	const _Atomic bool *cancel_wanted; /* or NULL; looked at now and then in a long word */
 } BpeScratch;
+
+extern bool bpe_cancelled(const BpeScratch *scratch);
 
 /*
  * Writes the symbols of a word to ids (room for n_bytes); returns their number, or -1 when out of
- * memory. All are tokens, or single bytes of a symbol that is none, as far as the vocabulary has
- * them: a byte that it lacks gives unknown_id.
+ * memory or cancelled. All are tokens, or single bytes of a symbol that is none, as far as the
+ * vocabulary has them: a byte that it lacks gives unknown_id.
  */
 extern int32_t bpe_word(const BpeMerges *merges, const Vocab *vocab, Arena *arena,
 						BpeScratch *scratch, const char *word, size_t n_bytes, int32_t *ids);

@@ -203,7 +203,7 @@ typedef struct TokenizeRun
 	int32_t *ids;
 	size_t n_ids;
 	size_t capacity;
-	size_t max_ids; /* 0: any */
+	TokenizeLimits limits;
 } TokenizeRun;
 
 static bool
@@ -237,7 +237,7 @@ ids_reserve(TokenizeRun *run, size_t n)
 static bool
 is_full(const TokenizeRun *run)
 {
-	return run->max_ids > 0 && run->n_ids > run->max_ids;
+	return run->limits.max_ids > 0 && run->n_ids > run->limits.max_ids;
 }
 
 static bool
@@ -278,7 +278,7 @@ text_add(TokenizeRun *run, const char *text, size_t n_bytes)
 
 	pretokenizer_set(&run->words, text, n_bytes);
 	while (!is_full(run) && pretokenizer_next(&run->words, &start, &end))
-		if (!word_add(run, text + start, end - start))
+		if (bpe_cancelled(&run->scratch) || !word_add(run, text + start, end - start))
 			return false;
 	return true;
 }
@@ -375,12 +375,15 @@ source_join(Arena *arena, const TokenizePart *parts, size_t n_parts, Source *out
 
 bool
 tokenize_parts(const Tokenizer *tokenizer, Arena *arena, const TokenizePart *parts, size_t n_parts,
-			   size_t max_ids, TokenList *out, InferError *err)
+			   const TokenizeLimits *limits, TokenList *out, InferError *err)
 {
-	TokenizeRun run = { .tokenizer = tokenizer, .arena = arena, .max_ids = max_ids };
+	TokenizeRun run = { .tokenizer = tokenizer, .arena = arena };
 	Source source;
 	bool done;
 
+	if (limits != NULL)
+		run.limits = *limits;
+	run.scratch.cancel_wanted = run.limits.cancel_wanted;
 	if (!source_join(arena, parts, n_parts, &source))
 		return fail_memory(err);
 	if (source.n_bytes > INT32_MAX)
@@ -390,6 +393,8 @@ tokenize_parts(const Tokenizer *tokenizer, Arena *arena, const TokenizePart *par
 		return false;
 	done = source_add(&run, &source);
 	pretokenizer_end(&run.words);
+	if (!done && bpe_cancelled(&run.scratch))
+		return fail(err, INFER_CANCELLED, "request was cancelled");
 	if (!done)
 		return fail_memory(err);
 	out->ids = run.ids;
@@ -403,7 +408,7 @@ tokenize_plain(const Tokenizer *tokenizer, Arena *arena, const char *text, size_
 {
 	TokenizePart part = { text, n_bytes, false };
 
-	return tokenize_parts(tokenizer, arena, &part, 1, 0, out, err);
+	return tokenize_parts(tokenizer, arena, &part, 1, NULL, out, err);
 }
 
 /* ---- what the vocabulary says ---- */

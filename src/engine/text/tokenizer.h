@@ -21,6 +21,7 @@
 #include "engine/model/gguf.h"
 #include "shared/status.h"
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -41,17 +42,27 @@ typedef struct TokenizePart
 	bool special; /* template text: control tokens are recognised */
 } TokenizePart;
 
+typedef struct TokenizeLimits
+{
+	/*
+	 * > 0 stops soon after that many ids (a prompt far past the context need not be finished); the
+	 * list is then longer than max_ids, never cut to look right.
+	 */
+	size_t max_ids;
+	const _Atomic bool *cancel_wanted; /* NULL, or set by another thread: INFER_CANCELLED, soon */
+} TokenizeLimits;
+
 extern bool tokenizer_create(const Gguf *gguf, Tokenizer **out, InferError *err);
 extern void tokenizer_destroy(Tokenizer *tokenizer);
 
 /*
  * Tokenizes the parts as *one* text: a pre-token or merge may cross the border of two parts that
  * are both ordinary text, exactly as if the text had been tokenized in one piece; only a special
- * token ends a piece. max_ids > 0 stops soon after that many ids (a prompt far past the context
- * need not be finished); the list is then longer than max_ids, never cut to look right.
+ * token ends a piece. limits: NULL, or what may end it early: megabytes of one word take seconds.
  */
 extern bool tokenize_parts(const Tokenizer *tokenizer, Arena *arena, const TokenizePart *parts,
-						   size_t n_parts, size_t max_ids, TokenList *out, InferError *err);
+						   size_t n_parts, const TokenizeLimits *limits, TokenList *out,
+						   InferError *err);
 
 /* One part, special parsing off, no BOS: `ids` of the golden data. */
 extern bool tokenize_plain(const Tokenizer *tokenizer, Arena *arena, const char *text,
