@@ -19,15 +19,30 @@ SELECT infer_generate('x', options => '{"raw": 1}');
 SELECT infer_generate('x', options => '{"stop": [1]}');
 SELECT infer_generate('x', options => '{"logit_bias": {"x": 1}}');
 SELECT infer_generate('x', options => '{"logit_bias": {"1": 1000}}');
+SELECT infer_generate('x', options => '{"logit_bias": {" 1": 1}}');
+SELECT infer_generate('x', options => '{"logit_bias": {"01": 1}}');
+SELECT infer_generate('x', options => '{"seed": 1.5}');
+SELECT infer_generate('x', options => '{"seed": 9223372036854775808}');
+SELECT infer_generate('x', options => '{"seed": -9223372036854775809}');
 SELECT infer_generate('x', options => '[]');
 
 -- an unknown key is refused, and the nearest one named
 \set VERBOSITY default
 SELECT infer_generate('x', options => '{"temprature": 1}');
 SELECT infer_generate('x', options => '{"maxtokens": 1}');
+SELECT infer_generate('x', options => '{"zzzzzzzzzzzz": 1}');
+SELECT infer_generate('x', options => jsonb_build_object(repeat('k', 1000), 1));
+SELECT infer_generate('x', model => repeat('ü', 1000));
 SELECT infer_generate('x', max_tokens => 0);
 SELECT infer_generate('x', on_error => 'ignore');
+SELECT infer_chat('[{"role": "user", "content": "x"}]', options => '{"raw": true}');
 SELECT infer_chat('[{"role": "user", "content": "x"}]', options => '{"system": "x"}');
+
+-- seeds go to both ends; a top_p too small for a float keeps the likeliest token, as 0 would
+SELECT infer_generate('Hello', max_tokens => 2, options => '{"seed": 9223372036854775807}') IS NOT NULL AS most,
+	infer_generate('Hello', max_tokens => 2, options => '{"seed": -9223372036854775808}') IS NOT NULL AS least;
+SELECT infer_generate('Hello', temperature => 1, top_p => 1e-300, max_tokens => 4)
+	= infer_generate('Hello', temperature => 0, max_tokens => 4) AS likeliest;
 
 -- every key is taken
 SELECT infer_generate('Hello', options => '{"max_tokens": 2, "temperature": 0.5, "top_p": 0.9, "top_k": 40, "min_p": 0.05,

@@ -38,6 +38,16 @@ usage_print(FILE *to)
 	return to == stdout ? 0 : 1;
 }
 
+/* What a full disk did not take is an error like any, and has its one line. */
+static int
+output_check(const char *command, int status)
+{
+	if ((fflush(stdout) == 0 && !ferror(stdout)) || status != 0)
+		return status;
+	fprintf(stderr, "infer-engine %s: output could not be written. Is the disk full?\n", command);
+	return 1;
+}
+
 int
 main(int argc, char **argv)
 {
@@ -52,7 +62,7 @@ main(int argc, char **argv)
 	}
 	for (size_t i = 0; i < N_COMMANDS; i++)
 		if (strcmp(argv[1], commands[i].name) == 0)
-			return commands[i].run(argc - 1, argv + 1);
+			return output_check(argv[1], commands[i].run(argc - 1, argv + 1));
 	fprintf(stderr, "infer-engine: command \"%s\" is not known. See \"infer-engine help\".\n",
 			argv[1]);
 	return 1;

@@ -148,6 +148,11 @@ call_prepare(InferKind kind, const NullableDatum *args, Call *call)
 						errmsg("option \"system\" cannot be used with a chat"),
 						errhint("Put a message with the role \"system\" before the others.")));
 
+	if (kind == INFER_KIND_CHAT && (call->request.flags & INFER_FLAG_RAW) != 0)
+		ereport(ERROR, (errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+						errmsg("option \"raw\" cannot be used with a chat"),
+						errhint("Without a template messages are no text: use infer_generate.")));
+
 	if (subject_is_json(kind))
 		subject = utf8_of_jsonb(args[CALL_SUBJECT].value, &subject_bytes);
 	else

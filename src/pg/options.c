@@ -20,18 +20,30 @@ options_init(CallOptions *options)
 	options->system = "";
 }
 
+/* What a user wrote, for a message: a megabyte of it would fill the log. */
+#define SHOWN_BYTES 64
+
+static const char *
+shown(const char *bytes, int n_bytes)
+{
+	if (n_bytes <= SHOWN_BYTES)
+		return pnstrdup(bytes, n_bytes);
+	return psprintf("%s...", pnstrdup(bytes, pg_mbcliplen(bytes, n_bytes, SHOWN_BYTES)));
+}
+
 /* ---- single values ---- */
 
 static void
 model_set(InferRequest *request, const char *name, int n_bytes)
 {
 	const char *utf8 = pg_server_to_any(name, n_bytes, PG_UTF8);
+	int n_server_bytes = n_bytes;
 
 	if (utf8 != name)
 		n_bytes = (int) strlen(utf8);
 	if (n_bytes >= INFER_MODEL_NAME_BYTES)
 		ereport(ERROR, (errcode(ERRCODE_UNDEFINED_OBJECT),
-						errmsg("model \"%s\" does not exist", pnstrdup(name, n_bytes))));
+						errmsg("model \"%s\" does not exist", shown(name, n_server_bytes))));
 	memset(request->model, 0, sizeof(request->model));
 	memcpy(request->model, utf8, (size_t) n_bytes);
 }
@@ -63,7 +75,7 @@ on_error_set(Call *call, const char *bytes, int n_bytes)
 			return;
 		}
 	ereport(ERROR, (errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-					errmsg("on_error cannot be \"%s\"", pnstrdup(bytes, n_bytes)),
+					errmsg("on_error cannot be \"%s\"", shown(bytes, n_bytes)),
 					errhint("Use \"error\" or \"null\".")));
 }
 
@@ -100,6 +112,30 @@ number_set(Call *call, const InferOptionInfo *option, double value)
 
 	if (!infer_option_set_number(&call->request, option, value, &err))
 		infer_report(ERROR, &err);
+}
+
+static bool
+numeric_is(PGFunction compare, Datum a, Datum b)
+{
+	return DatumGetBool(DirectFunctionCall2(compare, a, b));
+}
+
+/* numeric_int8 would round a fraction, and name no option in its error. */
+static int64
+seed_of(const JsonbValue *value)
+{
+	Datum number = NumericGetDatum(value->val.numeric);
+	Datum whole = DirectFunctionCall2(numeric_trunc, number, Int32GetDatum(0));
+	Datum least = NumericGetDatum(int64_to_numeric(PG_INT64_MIN));
+	Datum most = NumericGetDatum(int64_to_numeric(PG_INT64_MAX));
+
+	if (!numeric_is(numeric_eq, number, whole) || numeric_is(numeric_lt, number, least) ||
+		numeric_is(numeric_gt, number, most))
+		ereport(ERROR, (errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+						errmsg("option \"seed\" is out of range"),
+						errdetail("Allowed are integers from %lld to %lld.",
+								  (long long) PG_INT64_MIN, (long long) PG_INT64_MAX)));
+	return DatumGetInt64(DirectFunctionCall1(numeric_int8, number));
 }
 
 static void
@@ -186,11 +222,14 @@ token_id_of(const InferOptionInfo *option, const JsonbValue *key)
 	char *end;
 	long id;
 
+	/* Written in one way only: " 5" and "05" would name token 5 a second time. */
 	errno = 0;
 	id = strtol(digits, &end, 10);
-	if (errno != 0 || end == digits || *end != '\0' || id < 0 || id > PG_INT32_MAX)
+	if (errno != 0 || end == digits || *end != '\0' || id < 0 || id > PG_INT32_MAX ||
+		strcmp(digits, psprintf("%ld", id)) != 0)
 		ereport(ERROR, (errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-						errmsg("\"%s\" is not a token id", digits),
+						errmsg("\"%s\" is not a token id",
+							   shown(key->val.string.val, key->val.string.len)),
 						errdetail("Keys of option \"%s\" are token ids.", option->key)));
 	return (int32) id;
 }
@@ -239,8 +278,7 @@ option_set(const InferOptionInfo *option, const JsonbValue *value, Call *call, C
 		case INFER_OPTION_SEED:
 			if (value->type != jbvNumeric)
 				wrong_type(option);
-			seed_set(call, DatumGetInt64(DirectFunctionCall1(numeric_int8,
-															 NumericGetDatum(value->val.numeric))));
+			seed_set(call, seed_of(value));
 			break;
 		case INFER_OPTION_BOOL:
 			if (value->type != jbvBool)
@@ -261,17 +299,33 @@ option_set(const InferOptionInfo *option, const JsonbValue *value, Call *call, C
 	}
 }
 
+static const char *
+option_keys(void)
+{
+	StringInfoData keys;
+
+	initStringInfo(&keys);
+	for (int i = 0; i < infer_n_options; i++)
+		appendStringInfo(&keys, "%s%s", i > 0 ? ", " : "", infer_options[i].key);
+	return keys.data;
+}
+
 static const InferOptionInfo *
 option_of_key(const JsonbValue *value)
 {
 	char *key = pnstrdup(value->val.string.val, value->val.string.len);
 	const InferOptionInfo *option = infer_option_find(key);
+	const char *nearest;
 
-	if (option == NULL)
-		ereport(ERROR,
-				(errcode(ERRCODE_INVALID_PARAMETER_VALUE), errmsg("unknown option \"%s\"", key),
-				 errhint("Did you mean \"%s\"?", infer_option_nearest(key))));
-	return option;
+	if (option != NULL)
+		return option;
+	nearest = infer_option_nearest(key);
+	ereport(ERROR,
+			(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+			 errmsg("unknown option \"%s\"", shown(value->val.string.val, value->val.string.len)),
+			 nearest != NULL ? errhint("Did you mean \"%s\"?", nearest)
+							 : errhint("Options are %s.", option_keys())));
+	return NULL;
 }
 
 void

@@ -118,8 +118,8 @@ edit_distance(const char *a, const char *b)
 const char *
 infer_option_nearest(const char *key)
 {
-	const char *nearest = infer_options[0].key;
-	int least = INT_MAX;
+	const char *nearest = NULL;
+	int least = (int) strnlen(key, MAX_KEY_BYTES) / 2 + 1;
 
 	for (int i = 0; i < infer_n_options; i++)
 	{

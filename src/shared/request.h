@@ -148,7 +148,10 @@ extern const int infer_n_options;
 
 extern const InferOptionInfo *infer_option_find(const char *key);
 
-/* The valid key nearest to a misspelt one (edit distance), for the HINT; never NULL. */
+/*
+ * The valid key nearest to a misspelt one (edit distance), for the HINT. NULL: not even half of it
+ * is like any, so that to name one would mislead.
+ */
 extern const char *infer_option_nearest(const char *key);
 
 /* Sets an INT or DOUBLE option by its table row, range-checked: INFER_BAD_OPTION. */

@@ -150,9 +150,9 @@ misspelt_option_is_answered_with_the_nearest(void **state)
 	assert_string_equal(infer_option_nearest("temprature"), "temperature");
 	assert_string_equal(infer_option_nearest("maxtokens"), "max_tokens");
 	assert_string_equal(infer_option_nearest("topk"), "top_k");
-	assert_non_null(infer_option_nearest(""));
-	assert_non_null(
-		infer_option_nearest("a key that is much longer than any key of ours could be"));
+	assert_null(infer_option_nearest(""));
+	assert_null(infer_option_nearest("zzzzzzzzzzzzz"));
+	assert_null(infer_option_nearest("a key that is much longer than any key of ours could be"));
 }
 
 /* ---- region ---- */

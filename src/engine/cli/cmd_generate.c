@@ -149,16 +149,17 @@ keys_read(const json_t *line, InferRequest *request, InferError *err)
 			continue;
 		if (strcmp(key, "schema") == 0 && !json_is_null(value))
 			return fail(err, INFER_BAD_OPTION, "\"schema\" is not supported yet");
-		if (strcmp(key, "seed") == 0 && json_is_integer(value))
+		if (strcmp(key, "seed") == 0)
 		{
+			if (!json_is_integer(value))
+				return fail(err, INFER_BAD_OPTION, "\"seed\" is not an integer");
 			request->seed = (uint64_t) json_integer_value(value);
 			request->flags |= INFER_FLAG_HAS_SEED;
 			continue;
 		}
 		if (option == NULL ||
 			(option->type != INFER_OPTION_INT && option->type != INFER_OPTION_DOUBLE))
-			return fail(err, INFER_BAD_OPTION, "key \"%s\" is not known\n\nDid you mean \"%s\"?",
-						key, infer_option_nearest(key));
+			return fail(err, INFER_BAD_OPTION, "key \"%s\" is not known", key);
 		if (!number_get(line, key, request, err))
 			return false;
 	}

@@ -114,6 +114,7 @@ cmd_logits(int argc, char **argv)
 	CliModel model;
 	InferError err;
 	json_t *json;
+	json_t *more;
 
 	infer_error_clear(&err);
 	if (!options_parse(argc, argv, table, 3, &err))
@@ -126,11 +127,16 @@ cmd_logits(int argc, char **argv)
 	if (!cli_model_open(&model, path, CLI_WEIGHTS, n_threads, &err))
 		return cli_fail("logits", &err);
 	json = lines_next(&lines, &err);
-	if (json != NULL)
+	more = json != NULL ? lines_next(&lines, &err) : NULL;
+	if (more != NULL)
+		fail(&err, INFER_BAD_INPUT,
+			 "the input has more than one line\nOne array of token ids was expected.");
+	else if (json != NULL && err.code == INFER_OK)
 		logits_write(&model, json, out, &err);
 	else if (err.code == INFER_OK)
 		fail(&err, INFER_BAD_INPUT, "the input is empty\nA JSON array of token ids was expected.");
 	json_decref(json);
+	json_decref(more);
 	lines_close(&lines);
 	cli_model_close(&model);
 	return err.code == INFER_OK ? 0 : cli_fail("logits", &err);

@@ -26,10 +26,14 @@ template_read(const char *path, Arena *arena, Template **out, InferError *err)
 		return fail(err, INFER_OUT_OF_MEMORY, "out of memory");
 	}
 	n_bytes = fread(source, 1, MAX_TEMPLATE_BYTES, file);
+	if (ferror(file)) /* a folder opens, and cannot be read */
+		done =
+			fail(err, INFER_IO, "template file \"%s\" cannot be read\n%s.", path, strerror(errno));
+	else if (n_bytes == MAX_TEMPLATE_BYTES)
+		done = fail(err, INFER_LIMIT, "template file \"%s\" is too large", path);
+	else
+		done = template_parse(arena, source, n_bytes, out, err);
 	fclose(file);
-	done = n_bytes < MAX_TEMPLATE_BYTES
-			   ? template_parse(arena, source, n_bytes, out, err)
-			   : fail(err, INFER_LIMIT, "template file \"%s\" is too large", path);
 	free(source);
 	return done;
 }
@@ -82,6 +86,8 @@ chat_render(const CliModel *model, json_t *context)
 static bool
 template_open(CliModel *model, const char *path, const char *file, InferError *err)
 {
+	if (file != NULL && path != NULL)
+		return fail(err, INFER_BAD_OPTION, "-m and --template are both given\n\nGive one of them.");
 	if (file != NULL)
 	{
 		memset(model, 0, sizeof(*model));

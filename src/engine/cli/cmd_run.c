@@ -113,7 +113,7 @@ cmd_run(int argc, char **argv)
 		{ "--temperature", CLI_REAL, &options.temperature, 0, 10, NULL },
 		{ "--top-p", CLI_REAL, &options.top_p, 1e-6, 1, NULL },
 		{ "--top-k", CLI_INT, &options.top_k, 0, 1 << 20, NULL },
-		{ "--seed", CLI_INT, &options.seed, -9e18, 9e18, &options.has_seed },
+		{ "--seed", CLI_INT, &options.seed, INT64_MIN, INT64_MAX, &options.has_seed },
 		{ "-t", CLI_INT, &options.n_threads, 1, 256, NULL },
 	};
 	EngineConfig config = { .counters = NULL };

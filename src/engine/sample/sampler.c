@@ -208,6 +208,8 @@ weights_keep_heaviest(SamplerScratch *scratch, int32_t n, bool by_mass, double l
 	memcpy(&boundary, &found, sizeof(boundary));
 	unit = by_mass ? (double) boundary : 1.0;
 	n_equal = unit > 0 ? ceil((limit - sum_above) / unit) : 0;
+	if (sum_above == 0 && n_equal < 1)
+		n_equal = 1; /* the limit was rounded to 0: the heaviest always stays */
 	for (int32_t i = 0; i < n; i++)
 	{
 		uint32_t bits = weight_bits(weights[i]);
