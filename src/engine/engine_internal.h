@@ -170,6 +170,12 @@ struct Engine
  */
 #define ENGINE_LONG_BYTES 65536
 
+/*
+ * Most memory of one request: text of 300 MB fits with its ids, and a single word of 25 MB with the
+ * eighty bytes that each of its bytes takes to merge.
+ */
+#define ENGINE_REQUEST_BYTES ((size_t) 2 << 30)
+
 /* ---- lists ---- */
 
 extern void request_list_add(RequestList *list, EngineRequest *request);

@@ -54,7 +54,7 @@ request_make(Engine *engine, uint64_t session, const InferRequest *asked, const 
 
 	if (request == NULL)
 		return NULL;
-	arena_init(&request->arena, 0);
+	arena_init(&request->arena, ENGINE_REQUEST_BYTES);
 	request->engine = engine;
 	request->session = session;
 	request->request = *asked;

@@ -9,182 +9,12 @@
 
 #include <cmocka.h>
 
-#include "golden.h"
+#include "engine_rig.h"
 
 /* Under the thread sanitizer only the tests where threads meet are run: see main(). */
 #ifdef __SANITIZE_THREAD__
 #	pragma GCC diagnostic ignored "-Wunused-function"
 #endif
-
-/* Sanitizers make the model twenty times slower: the same tests with less of everything. */
-#ifdef INFER_DEBUG
-#	define AMOUNT(full, small) (small)
-#else
-#	define AMOUNT(full, small) (full)
-#endif
-
-#define FRANCE		  "What is the capital of France?"
-#define FRANCE_ANSWER "The capital of France is Paris."
-
-/* ---- a caller ---- */
-
-typedef struct Caller
-{
-	char text[8192];
-	size_t n_text;
-	int n_pieces;
-	int n_refused;
-	bool full; /* takes nothing now */
-	bool finished;
-	InferResult result;
-	EngineRequest *handle;
-} Caller;
-
-static bool
-caller_piece(void *context, const char *bytes, uint32_t n_bytes, uint32_t output_tokens)
-{
-	Caller *caller = context;
-
-	(void) output_tokens;
-	assert_false(caller->finished);
-	if (caller->full)
-	{
-		caller->n_refused++;
-		return false;
-	}
-	assert_true(caller->n_text + n_bytes < sizeof(caller->text));
-	memcpy(caller->text + caller->n_text, bytes, n_bytes);
-	caller->n_text += n_bytes;
-	caller->n_pieces++;
-	return true;
-}
-
-static void
-caller_finish(void *context, const InferResult *result)
-{
-	Caller *caller = context;
-
-	assert_false(caller->finished);
-	caller->finished = true;
-	caller->result = *result;
-}
-
-typedef struct Ask
-{
-	InferKind kind;
-	const char *prompt;
-	const char *stop;
-	const char *model;
-	int32_t max_tokens;
-	double temperature;
-	uint64_t seed; /* 0: none */
-	bool streams;
-	int64_t deadline_us;
-	uint64_t session;
-} Ask;
-
-static bool
-ask(Engine *engine, const Ask *what, Caller *caller, InferError *err)
-{
-	EngineSink sink = { .context = caller, .piece = caller_piece, .finish = caller_finish };
-	size_t n_prompt = strlen(what->prompt);
-	size_t n_stop = what->stop != NULL ? strlen(what->stop) + 1 : 0;
-	char *payload = malloc(n_prompt + n_stop + 1);
-	InferRequest request;
-	bool taken;
-
-	assert_non_null(payload);
-	memset(caller, 0, sizeof(*caller));
-	infer_error_clear(err);
-	infer_request_init(&request, what->kind != 0 ? what->kind : INFER_KIND_GENERATE);
-	request.subject_bytes = n_prompt;
-	request.max_tokens = what->max_tokens > 0 ? what->max_tokens : 32;
-	request.temperature = what->temperature;
-	request.deadline_us = what->deadline_us;
-	request.flags =
-		(what->streams ? INFER_FLAG_STREAM : 0) | (what->seed != 0 ? INFER_FLAG_HAS_SEED : 0);
-	request.seed = what->seed;
-	request.n_stops = n_stop > 0;
-	request.stops_bytes = (uint32_t) n_stop;
-	if (what->model != NULL)
-		strcpy(request.model, what->model);
-	memcpy(payload, what->prompt, n_prompt);
-	if (n_stop > 0)
-		memcpy(payload + n_prompt, what->stop, n_stop);
-	taken = engine_submit(engine, what->session, &request, payload, n_prompt + n_stop, &sink,
-						  &caller->handle, err);
-	free(payload);
-	return taken;
-}
-
-static void
-asked(Engine *engine, const Ask *what, Caller *caller)
-{
-	InferError err;
-
-	if (!ask(engine, what, caller, &err))
-		fail_msg("%s: %s", err.message, err.detail);
-}
-
-static void
-run_until(Engine *engine, const bool *done)
-{
-	for (int i = 0; i < 100000 && !*done; i++)
-		engine_step(engine);
-	assert_true(*done);
-}
-
-static void
-answer(Engine *engine, const Ask *what, Caller *caller)
-{
-	asked(engine, what, caller);
-	run_until(engine, &caller->finished);
-	caller->text[caller->n_text] = '\0';
-}
-
-/* ---- engines ---- */
-
-static InferCounters counters;
-
-static Engine *
-engine_of(const char *path, int32_t max_sequences, int32_t batch_tokens, uint64_t kv_bytes)
-{
-	EngineConfig config = { .counters = &counters };
-	Engine *engine;
-	InferError err;
-
-	memset(&counters, 0, sizeof(counters));
-	engine_settings_init(&config.settings);
-	config.settings.max_sequences = max_sequences;
-	config.settings.batch_tokens = batch_tokens;
-	config.settings.kv_bytes = kv_bytes;
-	config.settings.n_threads = 2;
-	if (!engine_create(&config, &engine, &err) ||
-		(path != NULL && !engine_model_load_file(engine, "real", path, &err)))
-		fail_msg("%s: %s", err.message, err.detail);
-	return engine;
-}
-
-#define MEBIBYTE ((uint64_t) 1 << 20)
-
-static Engine *
-real_engine(void)
-{
-	return engine_of(REAL_MODEL, 32, 512, 256 * MEBIBYTE);
-}
-
-/* No request, no page and no allocation in a step is left over. */
-static void
-assert_idle(Engine *engine)
-{
-	EngineAudit audit;
-
-	for (int i = 0; i < 4; i++)
-		engine_step(engine);
-	engine_audit(engine, &audit);
-	assert_int_equal(audit.n_requests, 0);
-	assert_int_equal(audit.kv_pages_free, audit.kv_pages_total);
-}
 
 /* ---- answers ---- */
 
@@ -493,134 +323,6 @@ test_without_a_model_the_reason_is_told(void **state)
 	engine_destroy(engine);
 }
 
-static char *
-text_of(size_t n_bytes)
-{
-	char *text = malloc(n_bytes + 1);
-
-	assert_non_null(text);
-	memset(text, 'x', n_bytes);
-	text[n_bytes] = '\0';
-	return text;
-}
-
-/* For what other threads have a part in. */
-static void
-wait_until(Engine *engine, const bool *done)
-{
-	while (!*done)
-	{
-		engine_wait(engine);
-		while (engine_step(engine))
-			;
-	}
-}
-
-/* Twenty million letters without a space take the tokenizer some ten seconds. */
-static void
-test_a_long_text_keeps_nobody_waiting_and_can_be_cancelled(void **state)
-{
-	char *text = text_of(20000000);
-	Ask of_long = { .kind = INFER_KIND_COUNT_TOKENS, .prompt = text };
-	static const Ask of_short = { .kind = INFER_KIND_COUNT_TOKENS, .prompt = "hi" };
-	Engine *engine;
-	Caller long_caller;
-	Caller waiting_caller;
-	Caller caller;
-
-	(void) state;
-	SKIP_WITHOUT(REAL_MODEL);
-	engine = real_engine();
-	asked(engine, &of_long, &long_caller);
-	asked(engine, &of_long, &waiting_caller);
-	asked(engine, &of_short, &caller);
-	assert_true(caller.finished);
-	assert_int_equal(caller.result.error.code, INFER_OK);
-	engine_step(engine);
-	assert_false(long_caller.finished);
-	engine_cancel(engine, long_caller.handle);
-	wait_until(engine, &long_caller.finished);
-	assert_int_equal(long_caller.result.error.code, INFER_CANCELLED);
-	engine_cancel(engine, waiting_caller.handle);
-	wait_until(engine, &waiting_caller.finished);
-	assert_int_equal(waiting_caller.result.error.code, INFER_CANCELLED);
-	assert_idle(engine);
-	engine_destroy(engine);
-	free(text);
-}
-
-static void
-test_destroying_ends_long_texts(void **state)
-{
-	char *text = text_of(20000000);
-	Ask of_long = { .kind = INFER_KIND_COUNT_TOKENS, .prompt = text };
-	Engine *engine;
-	Caller callers[2];
-
-	(void) state;
-	SKIP_WITHOUT(REAL_MODEL);
-	engine = real_engine();
-	asked(engine, &of_long, &callers[0]);
-	asked(engine, &of_long, &callers[1]);
-	engine_destroy(engine);
-	assert_true(callers[0].finished);
-	assert_true(callers[1].finished);
-	free(text);
-}
-
-static void
-test_prompts_far_too_long_are_refused_as_such(void **state)
-{
-	static const struct
-	{
-		size_t n_bytes;
-		const char *mentioned;
-	} cases[] = {
-		{ 2000000, "8192" },	  /* more than the context holds, whatever the tokens are */
-		{ 17000000, "17000000" }, /* more than a template writes */
-	};
-	Engine *engine;
-
-	(void) state;
-	SKIP_WITHOUT(REAL_MODEL);
-	engine = real_engine();
-	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
-	{
-		char *text = text_of(cases[i].n_bytes);
-		Ask too_long = { .prompt = text };
-		Caller caller;
-
-		asked(engine, &too_long, &caller);
-		wait_until(engine, &caller.finished);
-		assert_int_equal(caller.result.error.code, INFER_PROMPT_TOO_LONG);
-		assert_non_null(strstr(caller.result.error.detail, cases[i].mentioned));
-		free(text);
-	}
-	assert_idle(engine);
-	engine_destroy(engine);
-}
-
-/* More than one thread's worth of text, and few enough tokens to be answered. */
-static void
-test_a_long_text_is_answered_like_any(void **state)
-{
-	char *text = text_of(70000);
-	Ask of_long = { .kind = INFER_KIND_COUNT_TOKENS, .prompt = text };
-	Engine *engine;
-	Caller caller;
-
-	(void) state;
-	SKIP_WITHOUT(REAL_MODEL);
-	engine = real_engine();
-	asked(engine, &of_long, &caller);
-	wait_until(engine, &caller.finished);
-	assert_int_equal(caller.result.error.code, INFER_OK);
-	assert_int_equal(caller.result.output_tokens, 17500);
-	assert_idle(engine);
-	engine_destroy(engine);
-	free(text);
-}
-
 static int64_t fake_now_us = 1000000;
 
 static int64_t
@@ -858,8 +560,6 @@ main(void)
 		cmocka_unit_test(test_a_broken_file_leaves_the_old_model_serving),
 		cmocka_unit_test(test_file_names_lead_nowhere_else),
 		cmocka_unit_test(test_without_a_model_the_reason_is_told),
-		cmocka_unit_test(test_a_long_text_keeps_nobody_waiting_and_can_be_cancelled),
-		cmocka_unit_test(test_destroying_ends_long_texts),
 		cmocka_unit_test(test_questions_to_the_tokenizer_need_no_step),
 		cmocka_unit_test(test_destroying_ends_what_runs),
 #else
@@ -873,10 +573,6 @@ main(void)
 		cmocka_unit_test(test_destroying_ends_what_runs),
 		cmocka_unit_test(test_what_cannot_be_answered_is_refused_at_once),
 		cmocka_unit_test(test_without_a_model_the_reason_is_told),
-		cmocka_unit_test(test_a_long_text_keeps_nobody_waiting_and_can_be_cancelled),
-		cmocka_unit_test(test_destroying_ends_long_texts),
-		cmocka_unit_test(test_prompts_far_too_long_are_refused_as_such),
-		cmocka_unit_test(test_a_long_text_is_answered_like_any),
 		cmocka_unit_test(test_a_deadline_ends_a_request),
 		cmocka_unit_test(test_questions_to_the_tokenizer_need_no_step),
 		cmocka_unit_test(test_a_long_list_of_tokens_waits_for_its_reader),

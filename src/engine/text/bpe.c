@@ -288,7 +288,11 @@ bpe_word(const BpeMerges *merges, const Vocab *vocab, Arena *arena, BpeScratch *
 		scratch->symbols[i] = (BpeSymbol){ merges->byte_symbols[(unsigned char) word[i]], i - 1,
 										   i + 1 < (int32_t) n_bytes ? i + 1 : -1 };
 	for (int32_t i = 0; i + 1 < (int32_t) n_bytes; i++)
+	{
+		if (i % MERGES_BETWEEN_LOOKS == 0 && bpe_cancelled(scratch))
+			return -1;
 		candidate_add(merges, scratch, i);
+	}
 	if (!symbols_merge(merges, scratch))
 		return -1;
 	for (int32_t i = 0; i >= 0; i = scratch->symbols[i].next)
