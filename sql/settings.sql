@@ -11,6 +11,7 @@ ALTER SYSTEM SET infer.models = 'a';
 ALTER SYSTEM SET infer.models = 'a=../b';
 ALTER SYSTEM SET infer.models = '=b';
 ALTER SYSTEM SET infer.models = 'a=';
+ALTER SYSTEM SET infer.models = 'a=b.gguf, ab=b.gguf, a =c.gguf';
 ALTER SYSTEM SET infer.slot_size = '33kB';
 SET infer.request_slots = 10;
 

@@ -98,6 +98,15 @@ fail_unknown(const Engine *engine, const char *name, InferError *err)
 				known);
 }
 
+/* A reason is a message, which has no full stop, or a message and its detail, which has one. */
+static bool
+ends_in_stop(const char *text)
+{
+	size_t n = strlen(text);
+
+	return n > 0 && text[n - 1] == '.';
+}
+
 bool
 request_find_model(EngineRequest *request, bool *parked, InferError *err)
 {
@@ -115,8 +124,8 @@ request_find_model(EngineRequest *request, bool *parked, InferError *err)
 	}
 	if (name->failed && !name->wants_load && !name->is_loading)
 		return fail(err, INFER_MODEL_NOT_READY,
-					"model \"%s\" could not be loaded\n%s.\nPut the file right and reload.",
-					name->name, name->reason);
+					"model \"%s\" could not be loaded\n%s%s\nPut the file right and reload.",
+					name->name, name->reason, ends_in_stop(name->reason) ? "" : ".");
 	*parked = true;
 	return true;
 }

@@ -73,6 +73,26 @@ model_entry_check(const char *entry, size_t n_bytes)
 	return true;
 }
 
+/* Whether an entry before this one has its name. */
+static bool
+model_name_is_taken(const char *list, const char *entry)
+{
+	size_t name_bytes = strcspn(entry, " \t\n=");
+
+	while (list < entry)
+	{
+		list += strspn(list, " \t\n,");
+		if (list < entry && strcspn(list, " \t\n=") == name_bytes &&
+			memcmp(list, entry, name_bytes) == 0)
+		{
+			GUC_check_errdetail("Model \"%.*s\" is named twice.", (int) name_bytes, entry);
+			return true;
+		}
+		list += strcspn(list, ",");
+	}
+	return false;
+}
+
 static bool
 models_check(char **value, void **extra, GucSource source)
 {
@@ -94,7 +114,7 @@ models_check(char **value, void **extra, GucSource source)
 		n_bytes = strcspn(entry, ",");
 		if (n_bytes == 0)
 			break;
-		if (!model_entry_check(entry, n_bytes))
+		if (!model_entry_check(entry, n_bytes) || model_name_is_taken(*value, entry))
 			return false;
 		if (++n_models > INFER_MAX_MODELS)
 		{
