@@ -22,11 +22,13 @@ text_of(size_t n_bytes)
 	return text;
 }
 
-/* Twenty million letters without a space take the tokenizer some ten seconds. */
+/* Letters without a space that take the tokenizer some ten seconds. */
+#define LONG_BYTES AMOUNT(20000000, 5000000)
+
 static void
 test_a_long_text_keeps_nobody_waiting_and_can_be_cancelled(void **state)
 {
-	char *text = text_of(20000000);
+	char *text = text_of(LONG_BYTES);
 	Ask of_long = { .kind = INFER_KIND_COUNT_TOKENS, .prompt = text };
 	static const Ask of_short = { .kind = INFER_KIND_COUNT_TOKENS, .prompt = "hi" };
 	Engine *engine;
@@ -58,7 +60,7 @@ test_a_long_text_keeps_nobody_waiting_and_can_be_cancelled(void **state)
 static void
 test_destroying_ends_long_texts(void **state)
 {
-	char *text = text_of(20000000);
+	char *text = text_of(LONG_BYTES);
 	Ask of_long = { .kind = INFER_KIND_COUNT_TOKENS, .prompt = text };
 	Engine *engine;
 	Caller callers[2];

@@ -21,8 +21,8 @@ typedef enum CliType
 {
 	CLI_FLAG, /* bool */
 	CLI_TEXT, /* const char * */
-	CLI_INT,  /* int64_t, >= min */
-	CLI_REAL, /* double, >= min */
+	CLI_INT,  /* int64_t, min..max */
+	CLI_REAL, /* double, min..max */
 	CLI_LIST  /* CliList: "1,8,32" */
 } CliType;
 
@@ -39,8 +39,8 @@ typedef struct CliOption
 	const char *name; /* "-m" or "--temperature" */
 	CliType type;
 	void *value;
-	double min;
-	double max;
+	long double min; /* which holds each int64_t and each double exactly */
+	long double max;
 	bool *given; /* or NULL */
 } CliOption;
 

@@ -11,9 +11,9 @@ int_parse(const char *text, const CliOption *option, int64_t *out, char **end, I
 {
 	errno = 0;
 	*out = strtoll(text, end, 10);
-	if (*end == text || errno != 0 || (double) *out < option->min || (double) *out > option->max)
+	if (*end == text || errno != 0 || *out < option->min || *out > option->max)
 		return fail(err, INFER_BAD_OPTION,
-					"option %s has value \"%s\"\nIt takes an integer from %.0f to %.0f.",
+					"option %s has value \"%s\"\nIt takes an integer from %.0Lf to %.0Lf.",
 					option->name, text, option->min, option->max);
 	return true;
 }
@@ -64,7 +64,7 @@ value_parse(const char *text, const CliOption *option, InferError *err)
 			real = strtod(text, &end);
 			if (end == text || !(real >= option->min && real <= option->max))
 				return fail(err, INFER_BAD_OPTION,
-							"option %s has value \"%s\"\nIt takes a number from %g to %g.",
+							"option %s has value \"%s\"\nIt takes a number from %Lg to %Lg.",
 							option->name, text, option->min, option->max);
 			*(double *) option->value = real;
 	}
